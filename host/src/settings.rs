@@ -5,10 +5,10 @@
 //! wrong with them at once. A [complaint](crate::contract::Complaint) names the variable: `TENURE_LEASE` is
 //! [`lease`](Settings::lease).
 
-mod fail_over;
+mod replacement;
 mod variables;
 
-pub use fail_over::FailOver;
+pub use replacement::Replacement;
 pub use tenure_core::{Delivery, Missed, Secret};
 pub use variables::{Periods, Variables, names};
 

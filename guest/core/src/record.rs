@@ -365,9 +365,9 @@ impl Record {
             }
             _ => return,
         };
-        let at = end.at.to_whole_millis();
         let triggered = kind == Kind::Trigger;
-        let ended = Some(Ended { slot, triggered, end: End { at, ..end } });
+        // What is read back is to be the same.
+        let ended = Some(Ended { slot, triggered, end: end.in_millis() });
         match outcome {
             Outcome::Succeeded => self.success = ended,
             // The last attempt tells more, where its end was seen.

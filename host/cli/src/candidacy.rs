@@ -18,7 +18,7 @@ use tenure::contract::{Problem, ProblemClass, Snapshot, TriggerState};
 use tenure::handler::Handler;
 use tenure::runner::{self, Event, Order, Runner};
 use tenure::server::{Board, Control, ControlToken, Watcher};
-use tenure::settings::{FailOver, names};
+use tenure::settings::{Replacement, names};
 use tenure_base::duration::format_duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
@@ -116,10 +116,10 @@ impl Candidacy {
         }
         let observes = configuration.observes();
         // An observer is nobody's concern when it dies.
-        let fail_over = configuration.settings.fail_over().filter(|_| !observes);
+        let replacement = configuration.settings.replacement().filter(|_| !observes);
         let watches = observes || configuration.settings.get(names::ADDRESS).is_some();
         let mut notes = configuration.exposed();
-        notes.extend(fail_over.map(|told| told_of(told, configuration)));
+        notes.extend(replacement.map(|told| told_of(told, configuration)));
         let Front { board, orders, .. } = front;
         let vocabulary = configuration.given.vocabulary();
         let Some((work, read)) = work.zip(read) else { return Ok(None) };
@@ -247,8 +247,8 @@ async fn trigger(
 }
 
 /// How soon this candidate is replaced if it dies as leader, and why.
-fn told_of(fail_over: FailOver, configuration: &Configuration) -> String {
-    let periods = configuration.settings.periods().filter(|_| fail_over.promise.is_some());
+fn told_of(replacement: Replacement, configuration: &Configuration) -> String {
+    let periods = configuration.settings.periods().filter(|_| replacement.promise.is_some());
     let beats = periods.map(|periods| {
         format!(
             ". As leader it writes a beat on record every {}, and stops its work {} after the last one that succeeded",
@@ -256,7 +256,7 @@ fn told_of(fail_over: FailOver, configuration: &Configuration) -> String {
             format_duration(periods.validity),
         )
     });
-    format!("{fail_over}{}", beats.unwrap_or_default())
+    format!("{replacement}{}", beats.unwrap_or_default())
 }
 
 /// What this candidate shows of itself.
@@ -269,8 +269,8 @@ fn board(configuration: &Configuration, clock: &BootClock) -> Board {
         Some(_) => board.with_expiry(move || expiry(&settings)),
         None => board,
     };
-    match configuration.settings.fail_over().filter(|_| !configuration.observes()) {
-        Some(fail_over) => board.with_fail_over(fail_over),
+    match configuration.settings.replacement().filter(|_| !configuration.observes()) {
+        Some(replacement) => board.with_replacement(replacement),
         None => board,
     }
 }

@@ -19,7 +19,7 @@ use tenure::contract::{
     EndedTurn, Finished, Incumbent, LastSlot, LeaseState, Outlook, Problem, Snapshot, Started,
     Turns, class_name, outcome_name, rfc3339, schedule_words_and_text,
 };
-use tenure::settings::{FailOver, names};
+use tenure::settings::{Replacement, names};
 use tenure_base::duration::format_duration;
 
 /// Nobody leads.
@@ -74,8 +74,8 @@ fn remarks(look: &Look, snapshot: &Snapshot) -> Vec<Remark> {
 }
 
 /// How soon the leader is replaced.
-fn replaced(look: &Look, snapshot: &Snapshot) -> Option<FailOver> {
-    fail_over(snapshot, look.configuration.settings.fail_over()?)
+fn replaced(look: &Look, snapshot: &Snapshot) -> Option<Replacement> {
+    replacement(snapshot, look.configuration.settings.replacement()?)
 }
 
 /// An election for programs.
@@ -86,10 +86,10 @@ fn object(look: &Look) -> Value {
         Err(problem) => return unseen(election, problem),
     };
     let mut object = as_json(election, snapshot);
-    object["fail_over"] = json!(replaced(look, snapshot).map(|fail_over| json!({
-        "machine_ms": milliseconds(fail_over.machine()),
-        "promise_ms": fail_over.promise.map(milliseconds),
-        "detail": fail_over.to_string(),
+    object["fail_over"] = json!(replaced(look, snapshot).map(|replacement| json!({
+        "machine_ms": milliseconds(replacement.machine()),
+        "promise_ms": replacement.promise.map(milliseconds),
+        "detail": replacement.to_string(),
     })));
     object["here"] = json!(remarks(look, snapshot));
     object
@@ -128,9 +128,9 @@ pub(super) fn leader(snapshot: &Snapshot) -> Option<&Incumbent> {
 
 /// How soon somebody else leads when the leader dies: by the record, and where that says nothing by the settings
 /// here. A supervisor leaves no trace on record: that of `tenure run` is taken for granted.
-fn fail_over(snapshot: &Snapshot, by_settings: FailOver) -> Option<FailOver> {
+fn replacement(snapshot: &Snapshot, by_settings: Replacement) -> Option<Replacement> {
     let leader = leader(snapshot)?;
-    Some(FailOver {
+    Some(Replacement {
         promise: snapshot.promise.map(Duration::from_nanos),
         supervised: true,
         watched: leader.address.is_some(),
@@ -350,196 +350,4 @@ pub(super) fn lease_name(state: LeaseState) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tenure::contract::{Ended, NextTurn, Outcome};
-
-    const SECOND: u64 = 1_000_000_000;
-
-    fn turns() -> Turns {
-        let ended = |slot: u64, outcome, took| Ended {
-            slot: slot * SECOND,
-            triggered: false,
-            outcome,
-            at: (slot + 3) * SECOND,
-            took,
-        };
-        Turns {
-            schedule: Some("every 5s".to_owned()),
-            last_slot: Some(LastSlot { slot: 60 * SECOND, attempt: 1 }),
-            finished: Some(Finished { slot: 55 * SECOND, outcome: Outcome::Failed }),
-            started: None,
-            triggered: None,
-            last_success: Some(ended(50, Outcome::Succeeded, Some(2_950_000_000))),
-            last_failure: Some(ended(55, Outcome::Failed, Some(12_000_000))),
-            next: Some(NextTurn { slot: 70 * SECOND, at: 70 * SECOND }),
-        }
-    }
-
-    fn snapshot(lease: LeaseState) -> Snapshot {
-        Snapshot {
-            lease,
-            incumbent: Some(Incumbent {
-                name: "a".to_owned(),
-                term: 7,
-                since: 5 * SECOND,
-                address: None,
-            }),
-            turns: turns(),
-            ahead: None,
-            history: Vec::new(),
-            changes: 0,
-            successor: None,
-            promise: None,
-            asked_at: 65 * SECOND,
-        }
-    }
-
-    #[test]
-    fn a_leader_is_one_who_holds_the_lease() {
-        for (state, leads) in [
-            (LeaseState::Leased, true),
-            (LeaseState::Breaking, true),
-            (LeaseState::Broken, false),
-            (LeaseState::Expired, false),
-            (LeaseState::Available, false),
-        ] {
-            assert_eq!(leader(&snapshot(state)).is_some(), leads, "{state:?}");
-        }
-    }
-
-    #[test]
-    fn text_for_people() {
-        assert_eq!(
-            as_text("c/b", &snapshot(LeaseState::Leased), None),
-            "election     c/b\n\
-             lease        leased\n\
-             leader       a\n\
-             term         7\n\
-             since        1970-01-01T00:00:05Z (1m ago)\n\
-             schedule     every 5s\n\
-             last turn    failed 7s ago, after 12 ms: the slot 1970-01-01T00:00:55Z\n\
-             last success succeeded 12s ago, after 2.9 s: the slot 1970-01-01T00:00:50Z\n\
-             claimed      1970-01-01T00:01:00Z (5s ago): it runs, or its outcome is not on record yet\n\
-             next turn    1970-01-01T00:01:10Z (in 5s)\n"
-        );
-        let ben = Incumbent { name: "ben".to_owned(), term: 6, since: 0, address: None };
-        let second = Snapshot { history: vec![ben], changes: 2, ..snapshot(LeaseState::Leased) };
-        let second = as_text("c/b", &second, None);
-        assert!(
-            second.contains("before       ben, term 6 (2 changes: tenure history)\n"),
-            "{second}"
-        );
-        let nobody = as_text("c/b", &snapshot(LeaseState::Expired), None);
-        assert!(nobody.contains("nobody; the last one was a, term 7\n"), "{nobody}");
-    }
-
-    #[test]
-    fn how_soon_the_leader_is_replaced_is_told_while_there_is_one() {
-        let by_settings = FailOver {
-            promise: Some(Duration::from_millis(700)),
-            lease: Duration::from_secs(20),
-            poll: Duration::from_secs(4),
-            supervised: false,
-            watched: true,
-        };
-        let told =
-            |snapshot: &Snapshot| fail_over(snapshot, by_settings).map(|told| told.to_string());
-        let mut snapshot = snapshot(LeaseState::Leased);
-        let by_lease = told(&snapshot).unwrap();
-        assert!(
-            by_lease.contains(
-                "when its lease has run out, within about 26s (--failover 3s shortens that)"
-            ),
-            "{by_lease}"
-        );
-        assert!(
-            by_lease.ends_with("a process that dies under its supervisor, within 4s"),
-            "{by_lease}"
-        );
-        snapshot.promise = Some(2_100_000_000);
-        snapshot.incumbent.as_mut().unwrap().address = Some("http://a".to_owned());
-        let promised = told(&snapshot).unwrap();
-        assert_eq!(
-            promised,
-            "a machine that dies is replaced within about 3s; a process that dies under its supervisor, at once"
-        );
-        snapshot.lease = LeaseState::Expired;
-        assert_eq!(told(&snapshot), None);
-    }
-
-    #[test]
-    fn what_lies_in_the_future_is_not_past() {
-        let slot = LastSlot { slot: 265 * SECOND, attempt: 2 };
-        let turns = Turns { last_slot: Some(slot), ..turns() };
-        let ahead = Snapshot { turns, ..snapshot(LeaseState::Leased) };
-        let told = as_text("c/b", &ahead, None);
-        let row = "claimed      1970-01-01T00:04:25Z (in 3m 20s), attempt 2: it runs";
-        assert!(told.contains(row), "{told}");
-    }
-
-    #[test]
-    fn whether_the_last_turn_succeeded_is_one_row() {
-        let told =
-            |lease, turns: Turns| as_text("c/b", &Snapshot { turns, ..snapshot(lease) }, None);
-        let finished = Some(Finished { slot: 60 * SECOND, outcome: Outcome::Succeeded });
-        let success = Ended {
-            slot: 60 * SECOND,
-            triggered: false,
-            outcome: Outcome::Succeeded,
-            at: 61 * SECOND,
-            took: None,
-        };
-        let good = Turns { finished, last_success: Some(success), ..turns() };
-        let text = told(LeaseState::Leased, good);
-        assert!(
-            text.contains("last turn    succeeded 4s ago: the slot 1970-01-01T00:01:00Z\n"),
-            "{text}"
-        );
-        assert!(text.contains("last failure failed 7s ago"), "{text}");
-        assert!(!text.contains("claimed") && !text.contains("last success"), "{text}");
-        let text =
-            told(LeaseState::Expired, Turns { next: Some(NextTurn { slot: 1, at: 1 }), ..turns() });
-        assert!(text.contains("(as soon as somebody leads)\n"), "{text}");
-        assert!(
-            text.contains("no outcome is on record, and the leader that ran it is gone\n"),
-            "{text}"
-        );
-        let new = Turns {
-            last_slot: None,
-            finished: None,
-            last_success: None,
-            last_failure: None,
-            ..turns()
-        };
-        let text = told(LeaseState::Leased, new);
-        assert!(text.contains("last turn    none is over yet\n"), "{text}");
-    }
-
-    #[test]
-    fn how_long_a_turn_ran_is_told_by_what_matters() {
-        for (ms, words) in [
-            (0, "0 ms"),
-            (999, "999 ms"),
-            (1_000, "1.0 s"),
-            (59_999, "59.9 s"),
-            (3_661_000, "1h 1m 1s"),
-        ] {
-            assert_eq!(took(ms), words);
-        }
-    }
-
-    #[test]
-    fn json_for_programs() {
-        let value = as_json("c/b", &snapshot(LeaseState::Expired));
-        assert_eq!(value["last_turn"]["outcome"], "failed");
-        assert_eq!(value["last_turn"]["took_ms"], 12);
-        assert_eq!(value["last_success"]["ended"], "1970-01-01T00:00:53Z");
-        assert_eq!(value["next_turn"]["in_ms"], 5_000);
-        assert_eq!(value["leader"], Value::Null);
-        assert_eq!(value["last_leader"]["term"], 7);
-        assert_eq!(value["last_slot"]["slot"], "1970-01-01T00:01:00Z");
-        assert_eq!(value["lease"], "expired");
-        assert_eq!((&value["history"], &value["changes"]), (&json!([]), &json!(0)));
-    }
-}
+mod tests;

@@ -131,7 +131,7 @@ impl Demo {
         tasks: &mut JoinSet<()>,
     ) -> io::Result<Self> {
         let stage = Stage::build(names.len(), tasks).await?;
-        let story = Story::new(Utc::now(), names, stage::fail_over()?);
+        let story = Story::new(Utc::now(), names, stage::replacement()?);
         Ok(Self { stage, story, screen: Screen::new(colour) })
     }
 

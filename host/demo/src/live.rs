@@ -71,7 +71,7 @@ impl Live {
         stage.setup.control_token = Some(token.reveal().to_owned());
         stage.setup.lead_through(stage.store.address(), links.iter().map(Link::address));
 
-        let story = Story::new(Utc::now(), names, stage::fail_over()?);
+        let story = Story::new(Utc::now(), names, stage::replacement()?);
         let scene = Arc::new(Mutex::new(Scene { story, links, guilty: BTreeSet::new() }));
         let changed = watch::Sender::new(());
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;

@@ -80,7 +80,7 @@ impl Plot {
                 let back = story.lanes.get(victim).is_some_and(|lane| lane.is_in());
                 let leader = leader.filter(|_| back)?;
                 // Where nobody leaves a last will, the death of a process is that of a machine.
-                if of == Of::Machine && story.fail_over.supervised {
+                if of == Of::Machine && story.replacement.supervised {
                     return in_the_middle_of(story, leader, TURNS, now).then(|| {
                         *self = Self::Death(leader, Of::Process);
                         Action::Do(Act::KillProcess, leader)
@@ -242,7 +242,7 @@ mod tests {
     fn without_supervisors_no_process_dies_alone() {
         let mut plot = Plot::Recovery(0, Of::Machine);
         let mut story = started();
-        story.fail_over.supervised = false;
+        story.replacement.supervised = false;
         story.kill(ms(500), 0);
         story.dies(510, 0);
         story.elects(3_000, 1, 1003);

@@ -4,7 +4,7 @@ use super::heard::{Event, Heard, What};
 use super::story::Story;
 use chrono::DateTime;
 use std::time::Duration;
-use tenure::settings::FailOver;
+use tenure::settings::Replacement;
 
 pub(super) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
@@ -12,14 +12,14 @@ pub(super) fn ms(milliseconds: u64) -> Duration {
 
 /// Three candidates, none of them started.
 pub(super) fn story() -> Story {
-    let fail_over = FailOver {
+    let replacement = Replacement {
         promise: Some(ms(2_100)),
         lease: ms(60_000),
         poll: ms(4_000),
         supervised: true,
         watched: true,
     };
-    Story::new(DateTime::UNIX_EPOCH, &["anna", "ben", "cleo"], fail_over)
+    Story::new(DateTime::UNIX_EPOCH, &["anna", "ben", "cleo"], replacement)
 }
 
 /// All started; anna leads from 0.2 s on with term 1000, the others follow.

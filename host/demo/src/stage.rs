@@ -10,7 +10,7 @@ use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use tempfile::NamedTempFile;
 use tenure::handler::EXAMPLE_HANDLER;
-use tenure::settings::{FailOver, Variables, names};
+use tenure::settings::{Replacement, Variables, names};
 use tenure_store::{self as store, Store};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -27,10 +27,10 @@ pub(super) fn listens(detail: &str) -> Option<&str> {
 }
 
 /// How soon a leader is replaced, with these settings.
-pub(super) fn fail_over() -> io::Result<FailOver> {
+pub(super) fn replacement() -> io::Result<Replacement> {
     let mut settings = Variables::new().with(names::FAILOVER, FAILOVER);
     settings.set(names::ADDRESS, "http://127.0.0.1").set(names::LAST_WILL, cfg!(unix).to_string());
-    settings.fail_over().ok_or_else(|| io::Error::other("the periods of the demo do not fit"))
+    settings.replacement().ok_or_else(|| io::Error::other("the periods of the demo do not fit"))
 }
 
 pub(super) struct Stage {

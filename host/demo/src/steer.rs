@@ -85,7 +85,7 @@ impl Story {
         let all = [
             (Act::KillMachine, runs),
             // A supervisor that is frozen sees nothing.
-            (Act::KillProcess, runs && !frozen && self.fail_over.supervised),
+            (Act::KillProcess, runs && !frozen && self.replacement.supervised),
             (Act::Start, lane.ended),
             (Act::Freeze, runs && !frozen),
             (Act::Thaw, runs && frozen),
@@ -127,9 +127,9 @@ mod tests {
         story.lanes[0].listens = Some("127.0.0.1:1".to_owned());
         assert_eq!(words(&story, 0, 1_000), format!("{follower} resign"));
         assert_eq!(words(&story, 1, 1_000), follower);
-        story.fail_over.supervised = false;
+        story.replacement.supervised = false;
         assert_eq!(words(&story, 1, 1_000), "kill-machine freeze partition");
-        story.fail_over.supervised = true;
+        story.replacement.supervised = true;
         story.freeze(ms(1_000), 0);
         assert_eq!(words(&story, 0, 1_000), "kill-machine thaw partition");
         story.partition(ms(1_100), 0);

@@ -11,13 +11,13 @@ use super::stage::listens;
 use super::steer::Act;
 use chrono::{DateTime, Utc};
 use std::time::Duration;
-use tenure::settings::FailOver;
+use tenure::settings::Replacement;
 
 /// All times count from the start of the demo.
 #[derive(Debug)]
 pub(super) struct Story {
     origin: DateTime<Utc>,
-    pub fail_over: FailOver,
+    pub replacement: Replacement,
     pub lanes: Vec<Lane>,
     pub turns: Vec<Turn>,
     pub leaderships: Vec<Leadership>,
@@ -106,11 +106,15 @@ pub(super) fn brief(span: Duration) -> String {
 }
 
 impl Story {
-    pub(super) fn new(origin: DateTime<Utc>, names: &[&'static str], fail_over: FailOver) -> Self {
+    pub(super) fn new(
+        origin: DateTime<Utc>,
+        names: &[&'static str],
+        replacement: Replacement,
+    ) -> Self {
         let text = format!("{} candidates start. Whoever gets the lease first leads.", names.len());
         Self {
             origin,
-            fail_over,
+            replacement,
             lanes: names.iter().map(|name| Lane::new(name)).collect(),
             turns: Vec::new(),
             leaderships: Vec::new(),
@@ -144,7 +148,7 @@ impl Story {
 
     /// What the leaders promise: to have stopped so long after their newest beat.
     pub(super) fn promise(&self) -> Duration {
-        self.fail_over.promise.unwrap_or(self.fail_over.lease)
+        self.replacement.promise.unwrap_or(self.replacement.lease)
     }
 
     /// How long the promise of a leader that was killed still lasts, if nobody has taken over yet.

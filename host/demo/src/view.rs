@@ -28,7 +28,7 @@ pub(super) fn view(story: &Story, now: Duration, beside: &Beside<'_>) -> View {
         election: beside.election.to_owned(),
         told_by: None,
         leader: leader(story, now),
-        fail_over: Some(sentence(&story.fail_over)),
+        replacement: Some(sentence(&story.replacement)),
         take_over: take_over(story, now),
         vacancy: vacancy(story, now),
         window_ms: millis(WINDOW),
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!((leader.name.as_str(), leader.term, leader.seen_ms), ("anna", 1000, 5_000));
         assert_eq!(leader.validity.unwrap(), Validity { left_ms: 1_700, whole_ms: 1_700 });
         assert!(
-            seen.fail_over
+            seen.replacement
                 .as_ref()
                 .unwrap()
                 .starts_with("A machine that dies is replaced within about 3s;")

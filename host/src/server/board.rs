@@ -15,7 +15,7 @@ use super::triggers::Placer;
 use super::watch::Ended;
 use crate::contract::{Outlook, Problem, Report, TriggerState};
 use crate::runner::Event;
-use crate::settings::FailOver;
+use crate::settings::Replacement;
 use chrono::{DateTime, Utc};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -32,7 +32,7 @@ pub struct Board {
     state: Mutex<State>,
     pub(super) metrics: Metrics,
     /// How soon somebody else leads, by this candidate's settings.
-    fail_over: Option<FailOver>,
+    replacement: Option<Replacement>,
     /// When the credential expires.
     expiry: Option<Expiry>,
     /// The word that something may have changed.
@@ -61,7 +61,7 @@ impl Board {
             election: election.to_owned(),
             state: Mutex::new(state),
             metrics: Metrics::new(election, candidate),
-            fail_over: None,
+            replacement: None,
             expiry: None,
             changed: watch::Sender::new(()),
             hints: Arc::default(),
@@ -71,8 +71,8 @@ impl Board {
 
     /// Shows how soon a leader that dies is replaced: `by_settings` where the record does not say.
     #[must_use]
-    pub fn with_fail_over(self, by_settings: FailOver) -> Self {
-        Self { fail_over: Some(by_settings), ..self }
+    pub fn with_replacement(self, by_settings: Replacement) -> Self {
+        Self { replacement: Some(by_settings), ..self }
     }
 
     /// Shows when the credential expires, as `expiry` says whenever it is asked.
@@ -186,11 +186,11 @@ impl Board {
     }
 
     /// How soon somebody else leads when the leader dies: the one of `state`, or else the next one.
-    pub(super) fn fail_over(&self, state: &State) -> Option<FailOver> {
-        let by_settings = self.fail_over?;
+    pub(super) fn replacement(&self, state: &State) -> Option<Replacement> {
+        let by_settings = self.replacement?;
         Some(match &state.role {
-            Role::Leading { .. } => FailOver { promise: state.promise, ..by_settings },
-            Role::Following(Some(leader)) => FailOver {
+            Role::Leading { .. } => Replacement { promise: state.promise, ..by_settings },
+            Role::Following(Some(leader)) => Replacement {
                 promise: state.promise,
                 watched: leader.address.is_some(),
                 ..by_settings

@@ -54,7 +54,7 @@ fn view(board: &Board, now: Duration) -> View {
         election: board.election.clone(),
         told_by: Some(short(&board.candidate)),
         leader: leader(board, &role, &state, now),
-        fail_over: board.fail_over(&state).map(|told| sentence(&told)),
+        replacement: board.replacement(&state).map(|told| sentence(&told)),
         take_over: None,
         vacancy: None,
         window_ms: millis(window),

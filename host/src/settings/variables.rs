@@ -1,6 +1,6 @@
 //! Settings as the election component reads them: environment variables.
 
-use super::FailOver;
+use super::Replacement;
 use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -124,9 +124,9 @@ impl Variables {
 
     /// How soon a leader with these settings is replaced when it dies; none where one of them is wrong. It counts as
     /// supervised where it is asked for its [last will](names::LAST_WILL).
-    pub fn fail_over(&self) -> Option<FailOver> {
+    pub fn replacement(&self) -> Option<Replacement> {
         let timings = self.read(PERIODS)?.timings;
-        Some(FailOver {
+        Some(Replacement {
             promise: timings.failover.map(Failover::promise),
             lease: timings.lease,
             poll: timings.poll,

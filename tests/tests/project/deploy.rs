@@ -239,11 +239,12 @@ fn mistakes_between_manifests_are_found() {
 fn the_build_makes_what_the_image_holds() {
     let dockerfile = fs::read_to_string(tools::repository().join("deploy/Dockerfile")).unwrap();
     assert!(
-        dockerfile.contains("RUN cargo build --release --locked -p tenure-cli --features otel\n")
+        dockerfile
+            .contains("RUN cargo build --profile dist --locked -p tenure-cli --features otel\n")
     );
     let profile = examples::components().unwrap().parent().unwrap().to_owned();
     let copied = dockerfile.lines().filter_map(|line| {
-        let source = line.strip_prefix("COPY --from=build /source/target/release/")?;
+        let source = line.strip_prefix("COPY --from=build /source/target/dist/")?;
         source.split_whitespace().next()
     });
     let copied: Vec<_> = copied.collect();

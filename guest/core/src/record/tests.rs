@@ -106,6 +106,21 @@ fn the_last_turns_that_ended_are_told_in_words_and_what_is_no_end_is_none() {
     }
 }
 
+/// A read tells by that whether an outcome is on record.
+#[test]
+fn an_outcome_reads_back_as_it_was_put_whatever_the_clock_says() {
+    let (at, took) =
+        (Timestamp(1_795_000_001_234_567_890), Some(Duration::from_nanos(950_950_950)));
+    for kind in [Kind::Slot, Kind::Value, Kind::Trigger] {
+        for outcome in [Outcome::Succeeded, Outcome::Failed] {
+            let mut written = record();
+            written.put_outcome(kind, End { outcome, at, took });
+            let found = Record::read(&written.write()).unwrap().unwrap();
+            assert!(found.shows(&written), "{kind:?}: {:?}", (found.success, found.failure));
+        }
+    }
+}
+
 /// Of one slot, of a later attempt at it, and of work that lasts.
 #[test]
 fn what_ended_well_and_what_did_not_is_kept_side_by_side() {

@@ -111,6 +111,15 @@ pub struct End {
     pub took: Option<Duration>,
 }
 
+impl End {
+    /// As the record tells it, which has milliseconds.
+    pub(super) fn in_millis(self) -> Self {
+        let whole =
+            |took: Duration| took - Duration::from_nanos((took.subsec_nanos() % 1_000_000).into());
+        Self { at: self.at.to_whole_millis(), took: self.took.map(whole), ..self }
+    }
+}
+
 /// The newest turn that ended well, or the newest that did not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {

@@ -4,7 +4,7 @@
 //! whoever looks does not matter.
 
 use crate::contract::Outlook;
-use crate::settings::FailOver;
+use crate::settings::Replacement;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub struct View {
     /// Who leads, where that is known.
     pub leader: Option<Leader>,
     /// How soon somebody else leads when the leader dies, as a sentence.
-    pub fail_over: Option<String>,
+    pub replacement: Option<String>,
     /// How soon the present leader took over, and from whom, where somebody saw that.
     pub take_over: Option<TakeOver>,
     /// How long a leader that is gone keeps the others out, where that is known.
@@ -273,7 +273,7 @@ pub fn window(oldest: Duration) -> Duration {
 }
 
 /// As a sentence of its own.
-pub fn sentence(told: &FailOver) -> String {
+pub fn sentence(told: &Replacement) -> String {
     let told = told.to_string();
     let mut letters = told.chars();
     let first = letters.next().map(|first| first.to_ascii_uppercase());

@@ -9,7 +9,7 @@ use crate::contract::{
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event, Reason};
-use crate::settings::FailOver;
+use crate::settings::Replacement;
 
 #[test]
 fn a_leader_with_a_turn_that_failed() {
@@ -71,15 +71,15 @@ fn a_follower_tells_of_the_leader_that_it_sees_and_of_those_before() {
 
 #[test]
 fn how_soon_a_leader_is_replaced_is_told_by_the_record_or_else_by_the_settings() {
-    let by_settings = FailOver {
+    let by_settings = Replacement {
         promise: None,
         lease: seconds(15),
         poll: seconds(4),
         supervised: true,
         watched: true,
     };
-    let board = board().with_fail_over(by_settings);
-    let told = |at| view(&board, NOW + at).fail_over.unwrap();
+    let board = board().with_replacement(by_settings);
+    let told = |at| view(&board, NOW + at).replacement.unwrap();
     assert!(
         told(seconds(0)).starts_with("A machine that dies is replaced when its lease has run out")
     );

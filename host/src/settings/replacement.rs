@@ -13,7 +13,7 @@ const ADVISED: Failover = Failover { within: Duration::from_secs(3) };
 /// How soon a leader that dies is replaced, and by what. `Display` is a sentence without its full stop, as in "a
 /// machine that dies is replaced within about 3s; a process that dies under its supervisor, at once".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FailOver {
+pub struct Replacement {
     /// What the leader promises on record: to have stopped so long after its newest beat. None: its lease
     /// has to run out.
     pub promise: Option<Duration>,
@@ -27,7 +27,7 @@ pub struct FailOver {
     pub watched: bool,
 }
 
-impl FailOver {
+impl Replacement {
     /// How long it takes about, when the machine of the leader dies.
     pub fn machine(&self) -> Duration {
         let tenths = |span: Duration| {
@@ -44,7 +44,7 @@ impl FailOver {
     }
 }
 
-impl fmt::Display for FailOver {
+impl fmt::Display for Replacement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let who = if self.supervised { "a machine" } else { "a machine or a process" };
         let within = format_duration(self.machine());
@@ -71,7 +71,7 @@ impl fmt::Display for FailOver {
 mod tests {
     use super::*;
 
-    const DEFAULT: FailOver = FailOver {
+    const DEFAULT: Replacement = Replacement {
         promise: None,
         lease: Duration::from_secs(15),
         poll: Duration::from_secs(4),
@@ -85,13 +85,14 @@ mod tests {
             DEFAULT.to_string(),
             "a machine that dies is replaced when its lease has run out, within about 21s (--failover 3s shortens that); a process that dies under its supervisor, at once"
         );
-        let unwatched = FailOver { watched: false, ..DEFAULT };
+        let unwatched = Replacement { watched: false, ..DEFAULT };
         assert!(unwatched.to_string().ends_with("under its supervisor, within 4s"), "{unwatched}");
     }
 
     #[test]
     fn a_promise_is_told_by_the_bound_that_it_is_for() {
-        let with = |promise| FailOver { promise: Some(Duration::from_millis(promise)), ..DEFAULT };
+        let with =
+            |promise| Replacement { promise: Some(Duration::from_millis(promise)), ..DEFAULT };
         assert_eq!(
             with(2_100).to_string(),
             "a machine that dies is replaced within about 3s; a process that dies under its supervisor, at once"
@@ -99,7 +100,7 @@ mod tests {
         // Of bounds that are no whole number of anything.
         assert_eq!(with(863).machine(), Duration::from_millis(1_200));
         assert_eq!(with(7_000).machine(), Duration::from_secs(10));
-        let unwatched = FailOver { watched: false, ..with(2_100) };
+        let unwatched = Replacement { watched: false, ..with(2_100) };
         assert!(
             unwatched.to_string().ends_with("under its supervisor, within 500ms"),
             "{unwatched}"
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn without_a_supervisor_a_process_is_as_a_machine() {
-        let alone = FailOver { supervised: false, ..DEFAULT };
+        let alone = Replacement { supervised: false, ..DEFAULT };
         assert!(alone.to_string().starts_with("a machine or a process that dies is"), "{alone}");
         assert!(!alone.to_string().contains("supervisor"), "{alone}");
     }
