@@ -74,9 +74,11 @@ fn targets(shares: usize, held: &[usize], members: &[Worker]) -> Vec<usize> {
         targets[*member] = (part(*member) / weights) as usize;
         remains -= targets[*member];
     }
-    // What does not divide goes where it costs no move; then to those who miss the most of their part.
+    // What does not divide goes to those whose part is no whole number: where it costs no move, and then to those who
+    // miss the most of their part.
     open.sort_by_key(|member| {
-        (Reverse(held[*member] > targets[*member]), Reverse(part(*member) % weights), *member)
+        let missed = part(*member) % weights;
+        (missed == 0, Reverse(held[*member] > targets[*member]), Reverse(missed), *member)
     });
     for member in open.into_iter().take(remains) {
         targets[member] += 1;

@@ -138,11 +138,10 @@ impl Leader {
             self.left = true;
             return None;
         }
+        // Until it has looked, the plan may be one that the leader before wrote last.
+        self.planner = self.planner.take().filter(Planner::has_looked);
         let begin = || Planner::begin(&self.own, self.pace, &self.plan);
-        let planner = self.planner.get_or_insert_with(begin);
-        if self.leaves {
-            planner.leave();
-        }
+        self.planner.get_or_insert_with(begin);
         Some(Ask::List)
     }
 
@@ -150,6 +149,9 @@ impl Leader {
         let (Answer::Signs(signs), Some(planner)) = (answer, &mut self.planner) else {
             return None;
         };
+        if self.leaves {
+            planner.leave();
+        }
         self.gone = planner.looked(signs, now);
         self.gone.retain(|(name, _)| *name != self.own);
         if self.plan.next.is_some() {
@@ -195,7 +197,7 @@ impl Leader {
 
     /// The plan is what it should be.
     fn planned(&mut self) -> Option<Ask> {
-        self.left |= self.leaves;
+        self.left |= self.planner.as_ref().is_some_and(Planner::leaves);
         self.gone.pop().map(|(name, tag)| Ask::Remove(name, tag))
     }
 }

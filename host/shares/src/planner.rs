@@ -42,6 +42,16 @@ impl Planner {
         Self { pace, own: own.to_owned(), leaves: false, seen, looked: None }
     }
 
+    /// This member is to hold nothing.
+    pub fn leaves(&self) -> bool {
+        self.leaves
+    }
+
+    /// It has seen who is there.
+    pub fn has_looked(&self) -> bool {
+        self.looked.is_some()
+    }
+
     /// From now on this member is to hold nothing.
     pub fn leave(&mut self) {
         self.leaves = true;
@@ -70,16 +80,15 @@ impl Planner {
         let own = if mutant!(OwnSignIgnored) { Duration::ZERO } else { own };
         // Signs of all stop within one period when the account takes none any more.
         let most = self.pace.gone_after().max(own + self.pace.sign() * 2);
-        let is_there =
-            |seen: &Seen| seen.tag.is_some() && (seen.silent <= most || mutant!(NeverGone));
+        self.seen.retain(|name, seen| seen.tag.is_some() || (self.leaves && *name == self.own));
         let mut gone = Vec::new();
-        self.seen.retain(|name, seen| {
-            let stays = is_there(seen) || (self.leaves && *name == self.own);
-            if !stays && let Some(tag) = seen.tag.take() {
-                gone.push((name.clone(), tag));
+        for (name, seen) in &mut self.seen {
+            if seen.silent > most && !mutant!(NeverGone) {
+                // With its next sign it counts again: that is another one than this.
+                seen.counts = false;
+                gone.extend(seen.tag.clone().map(|tag| (name.clone(), tag)));
             }
-            stays
-        });
+        }
         gone
     }
 

@@ -186,7 +186,7 @@ impl Judge {
         let Some((listed, _)) = looks.at.last().copied() else { return };
         for name in plan.members.iter().filter(|name| !last.names(name)) {
             let heard = self.heard.get(name);
-            let alive = heard.is_some_and(|heard| heard.was_seen_alive(looks, listed));
+            let alive = heard.is_some_and(|heard| heard.was_seen_alive(looks));
             if !alive && !looks.found.contains(name) {
                 self.broken(now, "S3", format!("{name} is planned, and was not seen alive"));
             }
@@ -198,7 +198,7 @@ impl Judge {
         let own_silence = self.heard.get(own).map_or(0, |heard| heard.silence(looks, self.look));
         for name in last.members.iter().filter(|name| !plan.names(name)) {
             let Some(heard) = self.heard.get(name) else { continue };
-            let counts = heard.was_seen_alive(looks, listed) || looks.found.contains(name);
+            let counts = heard.was_seen_alive(looks) || looks.found.contains(name);
             if heard.last(listed).is_none() || !counts || (looks.leaves && name == own) {
                 continue;
             }
@@ -250,12 +250,15 @@ impl Heard {
         last.1.then_some(last.0)
     }
 
-    /// Two looks of that leader found two signs that were not the same, and no third found none between them.
-    fn was_seen_alive(&self, looks: &Looks, listed: u64) -> bool {
-        let Some(last) = self.last(listed) else { return false };
-        let signs = self.0.iter().filter(|(at, _)| *at <= listed).rev();
-        let first = signs.take_while(|(_, is_there)| *is_there).last().map_or(last, |(at, _)| *at);
-        looks.at.iter().any(|(look, _)| first <= *look && *look < last)
+    /// Two looks of that leader found two signs that were not the same, and none found no sign since.
+    fn was_seen_alive(&self, looks: &Looks) -> bool {
+        let (mut alive, mut before) = (false, None);
+        for (look, _) in &looks.at {
+            let found = self.last(*look);
+            alive = found.is_some() && (alive || (before.is_some() && found != before));
+            before = found;
+        }
+        alive
     }
 
     /// For how long a leader saw no new sign, as far as it looked.

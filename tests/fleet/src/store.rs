@@ -232,13 +232,13 @@ impl Store {
             Op::Raise(id) if held == Some(*id) => {
                 election.term = (now / 1_000).max(election.term) + 1;
                 election.tag += 1;
-                election.successor = None;
+                // Announcements are of a term.
+                (election.successor, election.announced) = (None, None);
                 Reply::Raised(election.term)
             }
             Op::Name(id, successor) if held == Some(*id) => {
                 election.tag += 1;
                 election.successor = Some(*successor);
-                election.announced = None;
                 Reply::Done
             }
             Op::Change(from, to) if held == Some(*from) => {

@@ -52,6 +52,14 @@ fn who_is_stronger_holds_more() {
 }
 
 #[test]
+fn who_holds_more_than_its_part_which_is_a_whole_number_gives_the_rest_away() {
+    let weighs = |weight| Worker { weight, ..ONE };
+    let members = [weighs(2), weighs(3), weighs(1), weighs(3)];
+    let before = (0..24).map(|share| Some(if share < 9 { 1 } else { 3 })).collect::<Vec<_>>();
+    assert_eq!(counts(&assign(&before, &members), 4)[1..=3], [8, 3, 8]);
+}
+
+#[test]
 fn who_may_hold_two_holds_two_and_the_others_the_rest() {
     let members = [Worker { most: Some(2), ..ONE }, ONE, ONE];
     assert_eq!(counts(&assign(&[None; 12], &members), 3), [2, 5, 5]);

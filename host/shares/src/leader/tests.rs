@@ -109,6 +109,21 @@ fn it_writes_nothing_over_what_it_has_not_read() {
 }
 
 #[test]
+fn those_count_whom_the_plan_names_when_it_looks_for_the_first_time() {
+    let mut play = Play::of(4, &["anna", "ben"]);
+    let now = Duration::ZERO;
+    let read = play.leader.next(now).expect("it is time");
+    let list = play.leader.answered(&read, Answer::NoPlan, now).expect("it lists");
+    assert_eq!(play.leader.answered(&list, Answer::Unknown, now), None);
+    // The leader before had written one.
+    let members = ["ben".to_owned()].into();
+    let plan = Plan { term: 6, version: 1, members, shares: vec![Some(0); 4], ..Plan::first(4) };
+    play.write(plan.clone());
+    play.round();
+    assert_eq!(play.plan(), &plan);
+}
+
+#[test]
 fn a_leader_of_the_past_writes_nothing() {
     let mut play = Play::of(4, &["anna", "ben"]);
     play.write(Plan { term: 8, ..Plan::first(4) });
@@ -150,6 +165,28 @@ fn it_leaves_its_own_shares_to_others_before_it_is_left() {
     play.round();
     assert!(play.leader.left());
     assert_eq!(play.plan().of("ben").count(), 4);
+}
+
+#[test]
+fn a_plan_that_was_on_its_way_is_not_the_one_without_itself() {
+    let mut play = Play::of(4, &["anna", "ben"]);
+    play.round();
+    play.round();
+    play.members.push("cleo");
+    play.round();
+    play.now += 1;
+    let now = Duration::from_secs(play.now);
+    let mut ask = play.leader.next(now).expect("it is time");
+    while !matches!(ask, Ask::WritePlan(..)) {
+        let answer = play.answer(&ask);
+        ask = play.leader.answered(&ask, answer, now).expect("cleo counts");
+    }
+    play.leader.leave(now);
+    let answer = play.answer(&ask);
+    assert_eq!(play.leader.answered(&ask, answer, now), None);
+    assert!(!play.leader.left() && play.plan().names("anna"));
+    play.round();
+    assert!(play.leader.left() && !play.plan().names("anna"));
 }
 
 #[test]
