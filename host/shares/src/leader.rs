@@ -28,18 +28,13 @@ pub struct Leader {
     closed: BTreeSet<Share>,
     /// Signs of members that are gone.
     gone: Vec<(String, Tag)>,
-    step: Step,
+    /// A request has no answer yet.
+    asks: bool,
+    /// When the round began, and when the next one is to.
     began: Duration,
     due: Duration,
     leaves: bool,
     left: bool,
-}
-
-/// What it waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Resting,
-    Asking,
 }
 
 /// So many elections are closed at once.
@@ -60,7 +55,7 @@ impl Leader {
             tag: None,
             closed: BTreeSet::new(),
             gone: Vec::new(),
-            step: Step::Resting,
+            asks: false,
             began: now,
             due: now,
             leaves: false,
@@ -71,7 +66,7 @@ impl Leader {
     /// Its process is to leave. It writes a plan without itself first.
     pub fn leave(&mut self, now: Duration) {
         self.leaves = true;
-        if self.step == Step::Resting {
+        if !self.asks {
             self.due = now;
         }
     }
@@ -85,20 +80,15 @@ impl Leader {
     /// When to ask [`next`](Self::next) again. None: after an answer.
     #[must_use]
     pub fn wake(&self) -> Option<Duration> {
-        (self.step == Step::Resting).then_some(self.due)
+        (!self.asks).then_some(self.due)
     }
 
     /// The request that begins a round, if it is time for one. It is to be answered, also where no answer came.
     pub fn next(&mut self, now: Duration) -> Option<Ask> {
-        if self.step != Step::Resting || now < self.due {
+        if self.asks || now < self.due {
             return None;
         }
-        (self.step, self.began) = (Step::Asking, now);
-        if self.leaves
-            && let Some(planner) = &mut self.planner
-        {
-            planner.leave();
-        }
+        (self.asks, self.began) = (true, now);
         if mutant!(PlanNotRead) && self.tag.is_some() {
             return Some(Ask::List);
         }
@@ -115,7 +105,7 @@ impl Leader {
             _ => self.gone.pop().map(|(name, tag)| Ask::Remove(name, tag)),
         };
         if next.is_none() {
-            self.step = Step::Resting;
+            self.asks = false;
             self.due = self.began + self.pace.look(self.plan.members.len());
         }
         next
