@@ -70,7 +70,7 @@ fn citations(source: &str) -> Vec<Result<String, String>> {
 fn every_citation_leads_to_a_section() {
     let sections = sections();
     let mut found = Vec::new();
-    ["guest", "host", "tests/src", "wit"]
+    ["guest", "host", "tests/fleet/src", "tests/src", "wit"]
         .iter()
         .for_each(|folder| sources(&root().join(folder), &mut found));
     let (mut wrong, mut cited) = (Vec::new(), BTreeSet::new());

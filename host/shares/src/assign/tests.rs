@@ -1,0 +1,135 @@
+use super::{Worker, assign};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const ONE: Worker = Worker { weight: 1, most: None };
+
+/// How many shares each one has.
+fn counts(plan: &[Option<usize>], members: usize) -> Vec<usize> {
+    (0..members).map(|member| plan.iter().filter(|share| **share == Some(member)).count()).collect()
+}
+
+fn moves(before: &[Option<usize>], after: &[Option<usize>]) -> usize {
+    before.iter().zip(after).filter(|(before, after)| before.is_some() && before != after).count()
+}
+
+#[test]
+fn nobody_holds_anything_where_nobody_is() {
+    assert_eq!(assign(&[None, None], &[]), [None, None]);
+    assert_eq!(assign(&[None], &[Worker { weight: 0, most: None }]), [None]);
+    assert_eq!(assign(&[], &[ONE]), []);
+}
+
+#[test]
+fn three_share_32_and_a_fourth_takes_8() {
+    let three = assign(&[None; 32], &[ONE; 3]);
+    assert_eq!(
+        {
+            let mut c = counts(&three, 3);
+            c.sort_unstable();
+            c
+        },
+        [10, 11, 11]
+    );
+    let four = assign(&three, &[ONE; 4]);
+    assert_eq!(counts(&four, 4), [8, 8, 8, 8]);
+    assert_eq!(moves(&three, &four), 8);
+}
+
+#[test]
+fn who_is_gone_leaves_its_shares_alone() {
+    let four = assign(&[None; 32], &[ONE; 4]);
+    let gone = four.iter().map(|share| share.filter(|member| *member != 3)).collect::<Vec<_>>();
+    let three = assign(&gone, &[ONE; 3]);
+    assert_eq!(moves(&gone, &three), 0, "no other share moves");
+    assert!(three.iter().all(Option::is_some));
+}
+
+#[test]
+fn who_is_stronger_holds_more() {
+    let members = [Worker { weight: 3, ..ONE }, ONE];
+    assert_eq!(counts(&assign(&[None; 8], &members), 2), [6, 2]);
+}
+
+#[test]
+fn who_holds_more_than_its_part_which_is_a_whole_number_gives_the_rest_away() {
+    let weighs = |weight| Worker { weight, ..ONE };
+    let members = [weighs(2), weighs(3), weighs(1), weighs(3)];
+    let before = (0..24).map(|share| Some(if share < 9 { 1 } else { 3 })).collect::<Vec<_>>();
+    assert_eq!(counts(&assign(&before, &members), 4)[1..=3], [8, 3, 8]);
+}
+
+#[test]
+fn who_may_hold_two_holds_two_and_the_others_the_rest() {
+    let members = [Worker { most: Some(2), ..ONE }, ONE, ONE];
+    assert_eq!(counts(&assign(&[None; 12], &members), 3), [2, 5, 5]);
+    let all = [Worker { most: Some(2), ..ONE }; 3];
+    let plan = assign(&[None; 12], &all);
+    assert_eq!(counts(&plan, 3), [2, 2, 2]);
+    assert_eq!(plan.iter().filter(|share| share.is_none()).count(), 6);
+}
+
+fn member() -> impl Strategy<Value = Worker> {
+    let most = prop_oneof![3 => Just(None), 1 => (0_u32..12).prop_map(Some)];
+    (0_u32..4, most).prop_map(|(weight, most)| Worker { weight, most })
+}
+
+fn equal() -> impl Strategy<Value = (Vec<Option<usize>>, usize)> {
+    (1_usize..12).prop_flat_map(|members| {
+        (vec(prop_oneof![1 => Just(None), 4 => (0..members).prop_map(Some)], 0..70), Just(members))
+    })
+}
+
+fn any_members() -> impl Strategy<Value = (Vec<Option<usize>>, Vec<Worker>)> {
+    vec(member(), 1..10).prop_flat_map(|members| {
+        let one = prop_oneof![1 => Just(None), 4 => (0..members.len()).prop_map(Some)];
+        (vec(one, 0..60), Just(members))
+    })
+}
+
+proptest! {
+    #[test]
+    fn equals_differ_by_one_at_most_and_nothing_moves_in_vain((before, members) in equal()) {
+        let after = assign(&before, &vec![ONE; members]);
+        let (had, has) = (counts(&before, members), counts(&after, members));
+        prop_assert!(after.iter().all(Option::is_some));
+        let (low, high) = (before.len() / members, before.len().div_ceil(members));
+        prop_assert!(has.iter().all(|count| (low..=high).contains(count)), "{has:?}");
+        // The least that any even plan moves: of what is above the upper number all, and of the others what is above
+        // the lower one, but for as many as may keep one more.
+        let above = |limit: usize| had.iter().map(|had| had.saturating_sub(limit)).sum::<usize>();
+        let may = before.len() % members;
+        let fuller = had.iter().filter(|had| **had > low).count();
+        let least = above(low) - if high > low { fuller.min(may) } else { 0 };
+        prop_assert_eq!(moves(&before, &after), least);
+    }
+
+    #[test]
+    fn what_is_assigned_stays((before, members) in any_members()) {
+        let once = assign(&before, &members);
+        prop_assert_eq!(&assign(&once, &members), &once);
+    }
+
+    #[test]
+    fn nobody_gets_more_than_its_part_or_its_most((before, members) in any_members()) {
+        let after = assign(&before, &members);
+        let has = counts(&after, members.len());
+        let mut room = 0;
+        for (member, has) in members.iter().zip(&has) {
+            let most = member.most.map_or(usize::MAX, |most| most as usize);
+            prop_assert!(*has <= most, "{members:?} {has:?}");
+            prop_assert!(member.weight > 0 || *has == 0);
+            room += if member.weight > 0 { most.saturating_sub(*has).min(1) } else { 0 };
+        }
+        // A share without a member: all have the most that they may.
+        prop_assert!(room == 0 || after.iter().all(Option::is_some), "{members:?} {has:?}");
+        // Of two that are not limited, the stronger one has no less, but for what does not divide.
+        for (one, a) in members.iter().zip(&has) {
+            for (other, b) in members.iter().zip(&has) {
+                if one.most.is_none() && other.most.is_none() && one.weight >= other.weight {
+                    prop_assert!(a + 1 >= *b, "{members:?} {has:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What the leader of the whole does: it looks for signs of life, and writes the plan. protocol.md §14.2.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::mutants::mutant;
+use crate::pace::Pace;
+use crate::plan::{Plan, Share};
+use crate::planner::Planner;
+use crate::sign::{Answer, Ask, Tag};
+
+/// The leader of the whole, in one term.
+///
+/// It goes in rounds: it reads the plan, lists the signs, and writes another plan if one follows. Whatever fails ends
+/// the round, and the next one begins anew. It is to be asked only while the term's validity lasts.
+#[derive(Clone, Debug)]
+pub struct Leader {
+    own: String,
+    term: u64,
+    /// So many shares, where there is no plan yet.
+    shares: u32,
+    pace: Pace,
+    planner: Option<Planner>,
+    /// The plan, with its tag; none where there is none yet.
+    plan: Plan,
+    tag: Option<Tag>,
+    /// Shares of the plan's split that are closed.
+    closed: BTreeSet<Share>,
+    /// Signs of members that are gone.
+    gone: Vec<(String, Tag)>,
+    /// A request has no answer yet.
+    asks: bool,
+    /// When the round began, and when the next one is to.
+    began: Duration,
+    due: Duration,
+    leaves: bool,
+    left: bool,
+}
+
+/// So many elections are closed at once.
+const BATCH: usize = 500;
+
+impl Leader {
+    /// The member of that name leads the whole, from `now` on. `shares`: how many there are to be, where there is no
+    /// plan yet.
+    #[must_use]
+    pub fn begin(own: &str, term: u64, shares: u32, pace: Pace, now: Duration) -> Self {
+        Self {
+            own: own.to_owned(),
+            term,
+            shares,
+            pace,
+            planner: None,
+            plan: Plan::first(shares),
+            tag: None,
+            closed: BTreeSet::new(),
+            gone: Vec::new(),
+            asks: false,
+            began: now,
+            due: now,
+            leaves: false,
+            left: false,
+        }
+    }
+
+    /// Its process is to leave. It writes a plan without itself first.
+    pub fn leave(&mut self, now: Duration) {
+        self.leaves = true;
+        if !self.asks {
+            self.due = now;
+        }
+    }
+
+    /// It left its own shares to others, or need not: it can give the whole up.
+    #[must_use]
+    pub fn left(&self) -> bool {
+        self.left
+    }
+
+    /// When to ask [`next`](Self::next) again. None: after an answer.
+    #[must_use]
+    pub fn wake(&self) -> Option<Duration> {
+        (!self.asks).then_some(self.due)
+    }
+
+    /// The request that begins a round, if it is time for one. It is to be answered, also where no answer came.
+    pub fn next(&mut self, now: Duration) -> Option<Ask> {
+        if self.asks || now < self.due {
+            return None;
+        }
+        (self.asks, self.began) = (true, now);
+        if mutant!(PlanNotRead) && self.tag.is_some() {
+            return Some(Ask::List);
+        }
+        Some(Ask::ReadPlan(self.tag.clone()))
+    }
+
+    /// Takes the answer to the request before. The one that follows; none: the round is over.
+    pub fn answered(&mut self, ask: &Ask, answer: Answer, now: Duration) -> Option<Ask> {
+        let next = match ask {
+            Ask::ReadPlan(_) => self.read(answer),
+            Ask::List => self.listed(answer, now),
+            Ask::Close(_) => self.closed(answer),
+            Ask::WritePlan(..) => self.written(answer),
+            _ => self.gone.pop().map(|(name, tag)| Ask::Remove(name, tag)),
+        };
+        if next.is_none() {
+            self.asks = false;
+            self.due = self.began + self.pace.look(self.plan.members.len());
+        }
+        next
+    }
+
+    fn read(&mut self, answer: Answer) -> Option<Ask> {
+        match answer {
+            Answer::SamePlan => {}
+            Answer::Plan(plan, tag) => {
+                if plan.split != self.plan.split {
+                    self.closed.clear();
+                }
+                (self.plan, self.tag) = (plan, Some(tag));
+            }
+            Answer::NoPlan => (self.plan, self.tag) = (Plan::first(self.shares), None),
+            _ => return None,
+        }
+        // Another one leads the whole.
+        if self.plan.term > self.term {
+            self.left = true;
+            return None;
+        }
+        // Until it has looked, the plan may be one that the leader before wrote last.
+        self.planner = self.planner.take().filter(Planner::has_looked);
+        let begin = || Planner::begin(&self.own, self.pace, &self.plan);
+        self.planner.get_or_insert_with(begin);
+        Some(Ask::List)
+    }
+
+    fn listed(&mut self, answer: Answer, now: Duration) -> Option<Ask> {
+        let (Answer::Signs(signs), Some(planner)) = (answer, &mut self.planner) else {
+            return None;
+        };
+        if self.leaves {
+            planner.leave();
+        }
+        self.gone = planner.looked(signs, now);
+        self.gone.retain(|(name, _)| *name != self.own);
+        if self.plan.next.is_some() {
+            return self.split();
+        }
+        match planner.plan(&self.plan, self.term) {
+            Some(plan) => Some(Ask::WritePlan(plan, self.tag.clone())),
+            None => self.planned(),
+        }
+    }
+
+    /// Another number of shares was asked for: all of the old ones are closed first, so that nobody can acquire one any
+    /// more, not even a member that was frozen since long ago.
+    fn split(&mut self) -> Option<Ask> {
+        let open = self.plan.all().filter(|share| !self.closed.contains(share));
+        let open = open.take(BATCH).collect::<Vec<_>>();
+        if !open.is_empty() && !mutant!(NotDrained) {
+            return Some(Ask::Close(open));
+        }
+        let next = self.plan.resplit()?;
+        let planner = self.planner.as_ref()?;
+        let plan = planner.plan(&next, self.term);
+        let plan = plan.unwrap_or(Plan { term: self.term, version: next.version + 1, ..next });
+        Some(Ask::WritePlan(plan, self.tag.clone()))
+    }
+
+    fn closed(&mut self, answer: Answer) -> Option<Ask> {
+        let Answer::Closed(closed) = answer else { return None };
+        self.closed.extend(closed);
+        // What somebody holds yet comes with the next round.
+        let all = self.plan.all().all(|share| self.closed.contains(&share));
+        all.then(|| self.split()).flatten()
+    }
+
+    fn written(&mut self, answer: Answer) -> Option<Ask> {
+        let Answer::Plan(plan, tag) = answer else { return None };
+        if plan.split != self.plan.split {
+            self.closed.clear();
+        }
+        (self.plan, self.tag) = (plan, Some(tag));
+        self.planned()
+    }
+
+    /// The plan is what it should be.
+    fn planned(&mut self) -> Option<Ask> {
+        self.left |= self.planner.as_ref().is_some_and(Planner::leaves);
+        self.gone.pop().map(|(name, tag)| Ask::Remove(name, tag))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+use super::Leader;
+use crate::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A leader, and the plan as the store has it.
+struct Play {
+    leader: Leader,
+    stored: Option<(Plan, u64)>,
+    written: u64,
+    held: Vec<Share>,
+    members: Vec<&'static str>,
+    now: u64,
+    asked: Vec<Ask>,
+}
+
+impl Play {
+    fn of(shares: u32, members: &[&'static str]) -> Self {
+        let leader = Leader::begin("anna", 7, shares, Pace::of(15 * SECOND), Duration::ZERO);
+        let (stored, held, asked) = (None, Vec::new(), Vec::new());
+        Self { leader, stored, written: 0, held, members: members.into(), now: 0, asked }
+    }
+
+    fn answer(&mut self, ask: &Ask) -> Answer {
+        let tag = self.stored.as_ref().map(|(_, tag)| Tag(tag.to_string()));
+        match ask {
+            Ask::ReadPlan(unless) if unless.is_some() && *unless == tag => Answer::SamePlan,
+            Ask::ReadPlan(_) => match self.stored.clone() {
+                Some((plan, tag)) => Answer::Plan(plan, Tag(tag.to_string())),
+                None => Answer::NoPlan,
+            },
+            Ask::List => {
+                let sign = |member: &&str| {
+                    let sign = Sign { member: (*member).to_owned(), weight: 1, most: None };
+                    (sign, Tag(self.now.to_string()))
+                };
+                Answer::Signs(self.members.iter().map(sign).collect())
+            }
+            Ask::WritePlan(plan, over) if *over == tag => {
+                self.write(plan.clone());
+                Answer::Plan(plan.clone(), Tag(self.written.to_string()))
+            }
+            Ask::WritePlan(..) => Answer::Refused,
+            Ask::Close(shares) => {
+                let free = shares.iter().filter(|share| !self.held.contains(share));
+                Answer::Closed(free.copied().collect())
+            }
+            _ => Answer::Done,
+        }
+    }
+
+    fn write(&mut self, plan: Plan) {
+        self.written += 1;
+        self.stored = Some((plan, self.written));
+    }
+
+    /// A second later: the requests of a round.
+    fn round(&mut self) -> usize {
+        self.now += 1;
+        self.asked.clear();
+        let now = Duration::from_secs(self.now);
+        let mut next = self.leader.next(now);
+        while let Some(ask) = next {
+            let answer = self.answer(&ask);
+            next = self.leader.answered(&ask, answer, now);
+            self.asked.push(ask);
+        }
+        self.asked.len()
+    }
+
+    fn plan(&self) -> &Plan {
+        &self.stored.as_ref().expect("a plan was written").0
+    }
+}
+
+#[test]
+fn it_writes_a_plan_when_members_are_there_and_then_only_looks() {
+    let mut play = Play::of(4, &["anna", "ben"]);
+    assert_eq!(play.round(), 2);
+    assert_eq!(play.stored, None);
+    assert_eq!(play.round(), 3);
+    assert_eq!((play.plan().term, play.plan().of("ben").count()), (7, 2));
+    for _ in 0..100 {
+        assert_eq!(play.round(), 2, "{:?}", play.asked);
+    }
+}
+
+#[test]
+fn it_writes_nothing_over_what_it_has_not_read() {
+    let mut play = Play::of(4, &["anna", "ben"]);
+    play.round();
+    play.round();
+    play.members.push("cleo");
+    play.round();
+    // Another number of shares is asked for after it read the plan.
+    play.now += 1;
+    let now = Duration::from_secs(play.now);
+    let read = play.leader.next(now).expect("it is time");
+    let answer = play.answer(&read);
+    let list = play.leader.answered(&read, answer, now).expect("it lists");
+    let answer = play.answer(&list);
+    let asked = play.plan().clone().reshare(8);
+    play.write(asked.clone());
+    let write = play.leader.answered(&list, answer, now).expect("cleo counts");
+    let answer = play.answer(&write);
+    assert_eq!(play.leader.answered(&write, answer, now), None);
+    assert_eq!(play.plan(), &asked);
+}
+
+#[test]
+fn those_count_whom_the_plan_names_when_it_looks_for_the_first_time() {
+    let mut play = Play::of(4, &["anna", "ben"]);
+    let now = Duration::ZERO;
+    let read = play.leader.next(now).expect("it is time");
+    let list = play.leader.answered(&read, Answer::NoPlan, now).expect("it lists");
+    assert_eq!(play.leader.answered(&list, Answer::Unknown, now), None);
+    // The leader before had written one.
+    let members = ["ben".to_owned()].into();
+    let plan = Plan { term: 6, version: 1, members, shares: vec![Some(0); 4], ..Plan::first(4) };
+    play.write(plan.clone());
+    play.round();
+    assert_eq!(play.plan(), &plan);
+}
+
+#[test]
+fn a_leader_of_the_past_writes_nothing() {
+    let mut play = Play::of(4, &["anna", "ben"]);
+    play.write(Plan { term: 8, ..Plan::first(4) });
+    for _ in 0..10 {
+        assert_eq!(play.round(), 1);
+    }
+    assert!(play.leader.left());
+}
+
+#[test]
+fn a_new_number_of_shares_waits_until_all_of_the_old_ones_are_closed() {
+    let mut play = Play::of(4, &["anna", "ben"]);
+    play.round();
+    play.round();
+    let held = Share { split: 1, index: 2 };
+    play.held.push(held);
+    let asked = play.plan().clone().reshare(6);
+    play.write(asked);
+    for _ in 0..5 {
+        play.round();
+        assert_eq!(play.plan().split, 1);
+    }
+    assert_eq!(play.asked.last(), Some(&Ask::Close(vec![held])));
+    play.held.clear();
+    play.round();
+    let plan = play.plan();
+    assert_eq!((plan.split, plan.shares.len(), plan.next), (2, 6, None));
+    assert_eq!(plan.of("anna").count(), 3);
+}
+
+#[test]
+fn it_leaves_its_own_shares_to_others_before_it_is_left() {
+    let mut play = Play::of(4, &["anna", "ben"]);
+    play.round();
+    play.round();
+    assert!(!play.leader.left());
+    play.leader.leave(Duration::from_secs(play.now));
+    play.members.remove(0);
+    play.round();
+    assert!(play.leader.left());
+    assert_eq!(play.plan().of("ben").count(), 4);
+}
+
+#[test]
+fn a_plan_that_was_on_its_way_is_not_the_one_without_itself() {
+    let mut play = Play::of(4, &["anna", "ben"]);
+    play.round();
+    play.round();
+    play.members.push("cleo");
+    play.round();
+    play.now += 1;
+    let now = Duration::from_secs(play.now);
+    let mut ask = play.leader.next(now).expect("it is time");
+    while !matches!(ask, Ask::WritePlan(..)) {
+        let answer = play.answer(&ask);
+        ask = play.leader.answered(&ask, answer, now).expect("cleo counts");
+    }
+    play.leader.leave(now);
+    let answer = play.answer(&ask);
+    assert_eq!(play.leader.answered(&ask, answer, now), None);
+    assert!(!play.leader.left() && play.plan().names("anna"));
+    play.round();
+    assert!(play.leader.left() && !play.plan().names("anna"));
+}
+
+#[test]
+fn a_request_that_fails_ends_the_round() {
+    let mut play = Play::of(4, &["anna"]);
+    for _ in 0..3 {
+        play.now += 1;
+        let now = Duration::from_secs(play.now);
+        let ask = play.leader.next(now).expect("it is time");
+        assert_eq!(ask, Ask::ReadPlan(None));
+        assert_eq!(play.leader.answered(&ask, Answer::Unknown, now), None);
+        assert_eq!(play.leader.next(now), None, "not before its time");
+    }
+}

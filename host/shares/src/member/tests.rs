@@ -1,0 +1,158 @@
+use super::{Act, Member, Running};
+use crate::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn sign(name: &str) -> Sign {
+    Sign { member: name.to_owned(), weight: 1, most: None }
+}
+
+fn member(name: &str) -> Member {
+    Member::begin(sign(name), Pace::of(15 * SECOND), Duration::ZERO)
+}
+
+/// A plan of these members' shares; "" holds none.
+fn plan(shares: &[&str]) -> Plan {
+    let mut members =
+        shares.iter().filter(|name| !name.is_empty()).map(|n| (*n).to_owned()).collect::<Vec<_>>();
+    members.sort();
+    members.dedup();
+    let place = |name: &&str| members.iter().position(|member| member == name);
+    let shares =
+        shares.iter().map(|name| place(name).and_then(|place| u32::try_from(place).ok())).collect();
+    Plan { members, shares, ..Plan::first(0) }
+}
+
+/// What the member does that read this plan.
+fn acts(name: &str, plan: Plan, running: &[Running]) -> Vec<Act> {
+    let mut member = member(name);
+    read(&mut member, plan, Duration::ZERO);
+    member.acts(running)
+}
+
+fn read(member: &mut Member, plan: Plan, now: Duration) {
+    let tag = Tag(plan.version.to_string());
+    for ask in member.next(now) {
+        let answer = match ask {
+            Ask::ReadPlan(_) => Answer::Plan(plan.clone(), tag.clone()),
+            _ => Answer::Done,
+        };
+        member.answered(&ask, answer, now);
+    }
+}
+
+fn share(index: u32) -> Share {
+    Share { split: 1, index }
+}
+
+fn running(index: u32, leads: bool) -> Running {
+    Running { share: share(index), leads, gives_to: None }
+}
+
+#[test]
+fn what_is_planned_begins_and_goes_on() {
+    let plan = plan(&["anna", "ben", "anna"]);
+    assert_eq!(acts("anna", plan.clone(), &[running(2, false)]), [Act::Begin(share(0))]);
+    assert_eq!(acts("anna", plan.clone(), &[running(0, true), running(2, true)]), []);
+    assert_eq!(acts("dora", plan, &[]), []);
+}
+
+#[test]
+fn what_another_one_should_hold_is_handed_over_once() {
+    let plan = plan(&["ben"]);
+    let held = running(0, true);
+    let hands_over = [Act::HandOver(share(0), "ben".to_owned())];
+    assert_eq!(acts("anna", plan.clone(), std::slice::from_ref(&held)), hands_over);
+    let giving = Running { gives_to: Some("ben".to_owned()), ..held.clone() };
+    assert_eq!(acts("anna", plan.clone(), &[giving]), []);
+    let to_another = Running { gives_to: Some("cleo".to_owned()), ..held };
+    assert_eq!(acts("anna", plan, &[to_another]), hands_over);
+}
+
+#[test]
+fn what_is_not_held_is_left() {
+    assert_eq!(acts("anna", plan(&["ben"]), &[running(0, false)]), [Act::End(share(0))]);
+}
+
+#[test]
+fn what_nobody_should_hold_is_given_up() {
+    assert_eq!(acts("anna", plan(&[""]), &[running(0, true)]), [Act::End(share(0))]);
+    assert_eq!(acts("anna", plan(&[]), &[running(0, true)]), [Act::End(share(0))]);
+    assert_eq!(acts("anna", plan(&["anna"]).reshare(2), &[running(0, true)]), [Act::End(share(0))]);
+}
+
+#[test]
+fn one_that_leaves_hands_over_and_begins_nothing() {
+    let mut member = member("anna");
+    read(&mut member, plan(&["ben", "anna", "anna"]), Duration::ZERO);
+    member.leave(Duration::ZERO);
+    let acts = member.acts(&[running(0, true), running(1, true)]);
+    assert_eq!(acts, [Act::HandOver(share(0), "ben".to_owned())]);
+}
+
+#[test]
+fn all_stays_as_it_is_where_no_plan_can_be_read() {
+    let mut member = member("anna");
+    read(&mut member, plan(&["anna"]), Duration::ZERO);
+    for answer in [Answer::Unknown, Answer::Refused, Answer::NoPlan, Answer::SamePlan] {
+        member.answered(&Ask::ReadPlan(None), answer, SECOND);
+        assert_eq!(member.acts(&[]), [Act::Begin(share(0))]);
+    }
+}
+
+/// When it leaves signs within a minute, if each is answered at once.
+fn signs(member: &mut Member, from: Duration) -> Vec<u128> {
+    let mut at = Vec::new();
+    let mut now = from;
+    while now < from + 60 * SECOND {
+        for ask in member.next(now) {
+            if matches!(ask, Ask::Sign(_)) {
+                at.push((now - from).as_millis());
+                member.answered(&ask, Answer::Done, now);
+            } else {
+                member.answered(&ask, Answer::SamePlan, now);
+            }
+        }
+        now = member.wake().expect("it never ends");
+    }
+    at
+}
+
+#[test]
+fn its_signs_come_quickly_until_the_plan_names_it_but_not_for_long() {
+    let mut member = member("anna");
+    let alone = signs(&mut member, Duration::ZERO);
+    assert_eq!(alone[..4], [0, 500, 1_000, 1_500]);
+    assert_eq!(alone[30..33], [15_000, 20_000, 25_000]);
+    read(&mut member, plan(&["anna"]), 60 * SECOND);
+    assert_eq!(signs(&mut member, 60 * SECOND)[..2], [5_000, 10_000]);
+    // A leader thought that it was gone.
+    read(&mut member, plan(&["ben"]), 121 * SECOND);
+    assert_eq!(signs(&mut member, 121 * SECOND)[..3], [0, 500, 1_000]);
+}
+
+#[test]
+fn a_sign_that_failed_comes_again() {
+    let mut member = member("anna");
+    let asks = member.next(Duration::ZERO);
+    assert_eq!(member.next(SECOND), [], "both have no answer yet");
+    member.answered(&asks[0], Answer::Unknown, SECOND);
+    assert_eq!(member.next(SECOND), [Ask::Sign(sign("anna"))]);
+}
+
+#[test]
+fn one_that_leaves_takes_its_sign_back_until_that_is_done() {
+    let mut member = member("anna");
+    let asks = member.next(Duration::ZERO);
+    assert_eq!(asks, [Ask::Sign(sign("anna")), Ask::ReadPlan(None)]);
+    member.answered(&asks[1], Answer::NoPlan, Duration::ZERO);
+    member.leave(Duration::ZERO);
+    assert_eq!(member.next(Duration::ZERO), [], "the sign that is under way would come after");
+    member.answered(&asks[0], Answer::Done, SECOND / 2);
+    assert_eq!(member.next(SECOND / 2), [Ask::TakeBack]);
+    member.answered(&Ask::TakeBack, Answer::Unknown, SECOND / 2);
+    assert_eq!(member.next(2 * SECOND), [Ask::TakeBack, Ask::ReadPlan(None)]);
+    member.answered(&Ask::TakeBack, Answer::Done, 2 * SECOND);
+    assert_eq!(member.next(9 * SECOND), []);
+}

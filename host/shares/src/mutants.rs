@@ -1,0 +1,111 @@
+//! Seeded bugs: each breaks one rule of protocol.md §14, so that the checks can be seen to find it.
+//!
+//! Compiled only with the feature `mutants`, which the tests alone ask for. At most one is active in a thread.
+
+#[cfg(feature = "mutants")]
+use std::cell::Cell;
+
+/// A rule that is broken.
+#[cfg(feature = "mutants")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// A member counts after one sign, which may be left of a process that is dead.
+    CountsAtOnce,
+    /// Time in which nobody looked is held against members.
+    SilenceUnseen,
+    /// Members are gone though signs of the leader's own do not arrive either.
+    OwnSignIgnored,
+    /// A member is judged by the time on its own clock at which it left its sign.
+    TheirClocks,
+    /// A member that is silent stays in the plan.
+    NeverGone,
+    /// A plan does not heed the one before it.
+    NotSticky,
+    /// The next leader counts nobody whom the plan names, until it has seen two signs.
+    PlanForgotten,
+    /// A plan is written though it is the same one, which everybody has to read.
+    PlanRewritten,
+    /// The plan is written without `If-Match`.
+    PlanUnconditional,
+    /// A leader goes on with the plan that it wrote last, without reading.
+    PlanNotRead,
+    /// A member takes shares that the plan does not name.
+    TakesUnplanned,
+    /// A member gives a share up that another one should hold, without waiting for it.
+    EndsAtOnce,
+    /// A share is given to the next one while its work goes on.
+    GivesBeforeStop,
+    /// A member that leaves does not take its sign back.
+    SignStays,
+    /// A new split begins while shares of the old one are held.
+    NotDrained,
+    /// A new split begins when the leases of the old one are seen free, though somebody may acquire them yet.
+    NotClosed,
+    /// A member gives everything up when it cannot read the plan.
+    LostWithoutPlan,
+}
+
+#[cfg(feature = "mutants")]
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 17] = [
+        Self::CountsAtOnce,
+        Self::SilenceUnseen,
+        Self::OwnSignIgnored,
+        Self::TheirClocks,
+        Self::NeverGone,
+        Self::NotSticky,
+        Self::PlanForgotten,
+        Self::PlanRewritten,
+        Self::PlanUnconditional,
+        Self::PlanNotRead,
+        Self::TakesUnplanned,
+        Self::EndsAtOnce,
+        Self::GivesBeforeStop,
+        Self::SignStays,
+        Self::NotDrained,
+        Self::NotClosed,
+        Self::LostWithoutPlan,
+    ];
+}
+
+#[cfg(feature = "mutants")]
+std::thread_local! {
+    static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
+/// Activates a mutant, or none, in this thread.
+#[cfg(feature = "mutants")]
+pub fn activate(mutant: Option<Mutant>) {
+    ACTIVE.set(mutant);
+}
+
+/// Whether a mutant is active in this thread.
+#[cfg(feature = "mutants")]
+#[must_use]
+pub fn is_active(mutant: Mutant) -> bool {
+    ACTIVE.get() == Some(mutant)
+}
+
+/// Whether the seeded bug of that name is active. Always false in what ships.
+#[cfg(feature = "mutants")]
+macro_rules! mutant {
+    ($name:ident) => {
+        $crate::mutants::is_active($crate::mutants::Mutant::$name)
+    };
+}
+
+#[cfg(not(feature = "mutants"))]
+pub(crate) const fn none_is_active() -> bool {
+    false
+}
+
+/// Whether the seeded bug of that name is active. Always false in what ships.
+#[cfg(not(feature = "mutants"))]
+macro_rules! mutant {
+    ($name:ident) => {
+        $crate::mutants::none_is_active()
+    };
+}
+
+pub(crate) use mutant;

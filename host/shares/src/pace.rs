@@ -1,0 +1,51 @@
+//! How often members and the leader of the whole turn to the store.
+
+use std::time::Duration;
+
+/// Periods. protocol.md §14.1, §14.5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    sign: Duration,
+}
+
+/// Between two looks, and two reads of the plan, where few members are there.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// So many reads of one blob in a second are half of what the service promises for one.
+const READS: u32 = 250;
+
+impl Pace {
+    /// For elections that replace a leader after that time: its lease, or the bound of fail-over.
+    #[must_use]
+    pub fn of(fail_over: Duration) -> Self {
+        Self { sign: (fail_over / 3).max(LOOK) }
+    }
+
+    /// Between two signs of life of a member that the plan names.
+    #[must_use]
+    pub fn sign(self) -> Duration {
+        self.sign
+    }
+
+    /// Between two signs of life of a member that the plan does not name yet. Two looks never find the same sign then.
+    #[must_use]
+    pub fn first_signs(self, members: usize) -> Duration {
+        (self.look(members) / 2).min(self.sign)
+    }
+
+    /// Between two looks at all signs, and between two reads of the plan.
+    #[must_use]
+    pub fn look(self, members: usize) -> Duration {
+        let members = u32::try_from(members).unwrap_or(u32::MAX);
+        LOOK.max(Duration::from_secs(1).saturating_mul(members) / READS)
+    }
+
+    /// A member is gone when it left no new sign for so long.
+    #[must_use]
+    pub fn gone_after(self) -> Duration {
+        self.sign * 3
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Who should hold what.
+
+use serde::{Deserialize, Serialize};
+
+/// A part of the work. Its election is a blob of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Share {
+    /// Of which split, from 1. Each time that the number of shares changes the work is split anew.
+    pub split: u32,
+    /// Which of them, from 0.
+    pub index: u32,
+}
+
+/// Who should hold what. protocol.md §14.2.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The term of the leader that wrote it.
+    pub term: u64,
+    /// It rises with each plan.
+    pub version: u64,
+    /// How often the work was split, this time included.
+    pub split: u32,
+    /// Those who should hold something, each once.
+    pub members: Vec<String>,
+    /// For each share the member that should hold it, by its place among the members.
+    pub shares: Vec<Option<u32>>,
+    /// Nobody is to hold anything any more: then the work is split into so many shares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u32>,
+}
+
+impl Plan {
+    /// The first one: nobody holds any of so many shares.
+    #[must_use]
+    pub fn first(shares: u32) -> Self {
+        let shares = vec![None; shares as usize];
+        Self { term: 0, version: 0, split: 1, members: Vec::new(), shares, next: None }
+    }
+
+    /// The plan that asks for another number of shares.
+    #[must_use]
+    pub fn reshare(self, shares: u32) -> Self {
+        Self { version: self.version + 1, next: Some(shares), ..self }
+    }
+
+    /// The work is split anew: all shares of this plan are closed. None: nobody asked for it.
+    #[must_use]
+    pub fn resplit(&self) -> Option<Self> {
+        let (term, version, split) = (self.term, self.version, self.split + 1);
+        Some(Self { term, version, split, ..Self::first(self.next?) })
+    }
+
+    /// All shares of this split.
+    pub fn all(&self) -> impl Iterator<Item = Share> {
+        let split = self.split;
+        (0..).zip(&self.shares).map(move |(index, _)| Share { split, index })
+    }
+
+    /// Whether a member should hold anything.
+    #[must_use]
+    pub fn names(&self, member: &str) -> bool {
+        self.members.iter().any(|name| name == member)
+    }
+
+    /// Who should hold that share.
+    #[must_use]
+    pub fn holder(&self, share: Share) -> Option<&str> {
+        if share.split != self.split || self.next.is_some() {
+            return None;
+        }
+        let member = *self.shares.get(share.index as usize)?;
+        self.members.get(member? as usize).map(String::as_str)
+    }
+
+    /// What a member should hold.
+    pub fn of(&self, member: &str) -> impl Iterator<Item = Share> {
+        let place = self.members.iter().position(|name| name == member);
+        let place = place.filter(|_| self.next.is_none()).and_then(|p| u32::try_from(p).ok());
+        let of = move |held: &Option<u32>| place.is_some() && *held == place;
+        let split = self.split;
+        let held = (0..).zip(&self.shares).filter(move |(_, held)| of(held));
+        held.map(move |(index, _)| Share { split, index })
+    }
+
+    /// The blob of a share's election, beside that of the whole.
+    #[must_use]
+    pub fn blob(&self, of: &str, share: Share) -> String {
+        format!("{of}.share.{}.{}-of-{}", share.split, share.index, self.shares.len())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! Who counts as a member, and what plan follows from that. protocol.md §14.1, §14.2.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use crate::assign::{Worker, assign};
+use crate::mutants::mutant;
+use crate::pace::Pace;
+use crate::plan::Plan;
+use crate::sign::{Sign, Tag};
+
+/// What the leader of the whole has seen of members, in its term.
+#[derive(Clone, Debug)]
+pub(crate) struct Planner {
+    pace: Pace,
+    /// Its own name: a leader whose own signs do not arrive cannot judge those of others.
+    own: String,
+    /// It is about to leave, and holds nothing.
+    leaves: bool,
+    seen: BTreeMap<String, Seen>,
+    looked: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+struct Seen {
+    /// Of its newest sign. None: there is none.
+    tag: Option<Tag>,
+    worker: Worker,
+    /// It was seen alive, and not only by something that may be left of a former life.
+    counts: bool,
+    /// For how long it left no new sign, as far as was looked.
+    silent: Duration,
+}
+
+impl Planner {
+    /// Begins a term with the plan that was found. Its members count until they are silent for too long.
+    pub fn begin(own: &str, pace: Pace, plan: &Plan) -> Self {
+        let mut seen = BTreeMap::new();
+        if !mutant!(PlanForgotten) {
+            seen.extend(plan.members.iter().map(|member| (member.clone(), Seen::in_plan())));
+        }
+        Self { pace, own: own.to_owned(), leaves: false, seen, looked: None }
+    }
+
+    /// This member is to hold nothing.
+    pub fn leaves(&self) -> bool {
+        self.leaves
+    }
+
+    /// It has seen who is there.
+    pub fn has_looked(&self) -> bool {
+        self.looked.is_some()
+    }
+
+    /// From now on this member is to hold nothing.
+    pub fn leave(&mut self) {
+        self.leaves = true;
+    }
+
+    /// Takes all signs there are, as a look that was answered `now` found them. Those of members that are gone, to be
+    /// removed.
+    ///
+    /// Time in which nobody looked is not held against anybody: a store that was down, or a leader that was frozen,
+    /// would have all members gone at once. Nor is silence while the leader's own signs do not arrive either.
+    pub fn looked(&mut self, signs: Vec<(Sign, Tag)>, now: Duration) -> Vec<(String, Tag)> {
+        let since = self.looked.replace(now).map_or(Duration::ZERO, |at| now.saturating_sub(at));
+        let passed = match mutant!(SilenceUnseen) {
+            true => since,
+            false => since.min(self.pace.look(signs.len()) * 2),
+        };
+        let by_name = signs.into_iter().map(|(sign, tag)| (sign.member.clone(), (sign, tag)));
+        let mut by_name = by_name.collect::<HashMap<_, _>>();
+        for (name, seen) in &mut self.seen {
+            seen.look(by_name.remove(name), passed);
+        }
+        let first = by_name.into_iter().map(|(name, (sign, tag))| (name, Seen::first(&sign, tag)));
+        self.seen.extend(first);
+        let own = self.seen.get(&self.own).filter(|own| own.tag.is_some() || self.leaves);
+        let Some(own) = own.map(|own| own.silent) else { return Vec::new() };
+        let own = if mutant!(OwnSignIgnored) { Duration::ZERO } else { own };
+        // Signs of all stop within one period when the account takes none any more.
+        let most = self.pace.gone_after().max(own + self.pace.sign() * 2);
+        self.seen.retain(|name, seen| seen.tag.is_some() || (self.leaves && *name == self.own));
+        let mut gone = Vec::new();
+        for (name, seen) in &mut self.seen {
+            if seen.silent > most && !mutant!(NeverGone) {
+                // With its next sign it counts again: that is another one than this.
+                seen.counts = false;
+                gone.extend(seen.tag.clone().map(|tag| (name.clone(), tag)));
+            }
+        }
+        gone
+    }
+
+    /// The plan for those who count now, after that one. None: it is the same one.
+    pub fn plan(&self, before: &Plan, term: u64) -> Option<Plan> {
+        let counts =
+            |name: &String, seen: &Seen| seen.counts && !(self.leaves && *name == self.own);
+        let counting = self.seen.iter().filter(|(name, seen)| counts(name, seen));
+        let (names, workers): (Vec<_>, Vec<_>) =
+            counting.map(|(name, seen)| (name, seen.worker)).unzip();
+        let places =
+            before.members.iter().map(|name| names.binary_search(&name).ok()).collect::<Vec<_>>();
+        let place = |member: &Option<u32>| places.get((*member)? as usize).copied().flatten();
+        let held = match mutant!(NotSticky) {
+            true => vec![None; before.shares.len()],
+            false => before.shares.iter().map(place).collect::<Vec<_>>(),
+        };
+        let after = assign(&held, &workers);
+        let name = |member: &Option<usize>| member.map(|member| names[member].as_str());
+        let was =
+            |member: &Option<u32>| before.members.get((*member)? as usize).map(String::as_str);
+        if after.iter().map(name).eq(before.shares.iter().map(was)) && !mutant!(PlanRewritten) {
+            return None;
+        }
+        // Only those who hold something are named.
+        let mut places = vec![None; names.len()];
+        let mut members = Vec::new();
+        let mut place = |member: usize| {
+            *places[member].get_or_insert_with(|| {
+                members.push(names[member].clone());
+                u32::try_from(members.len() - 1).unwrap_or(u32::MAX)
+            })
+        };
+        let shares = after.into_iter().map(|member| member.map(&mut place)).collect();
+        Some(Plan {
+            term,
+            version: before.version + 1,
+            split: before.split,
+            members,
+            shares,
+            next: None,
+        })
+    }
+}
+
+impl Seen {
+    fn in_plan() -> Self {
+        let worker = Worker { weight: 1, most: None };
+        Self { tag: None, worker, counts: true, silent: Duration::ZERO }
+    }
+
+    /// One sign may be left of a process that is dead.
+    fn first(sign: &Sign, tag: Tag) -> Self {
+        let counts = mutant!(CountsAtOnce);
+        Self { tag: Some(tag), worker: sign.worker(), counts, silent: Duration::ZERO }
+    }
+
+    /// With its sign, if it left one and did not take it back.
+    fn look(&mut self, sign: Option<(Sign, Tag)>, passed: Duration) {
+        let Some((sign, tag)) = sign else {
+            self.tag = None;
+            return;
+        };
+        if self.tag.as_ref() == Some(&tag) {
+            self.silent += passed;
+        } else {
+            self.counts |= self.tag.is_some();
+            self.silent = Duration::ZERO;
+        }
+        (self.tag, self.worker) = (Some(tag), sign.worker());
+    }
+}
+
+impl Sign {
+    fn worker(&self) -> Worker {
+        Worker { weight: self.weight, most: self.most }
+    }
+}
+
+#[cfg(test)]
+mod tests;

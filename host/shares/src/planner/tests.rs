@@ -1,0 +1,182 @@
+use super::Planner;
+use crate::{Pace, Plan, Sign, Tag};
+use std::time::Duration;
+
+const LEASE: Duration = Duration::from_secs(15);
+
+/// Members that leave signs, the leader among them, and what the leader makes of them, second by second.
+struct Play {
+    planner: Planner,
+    plan: Plan,
+    now: u64,
+    members: Vec<(String, u64)>,
+}
+
+impl Play {
+    fn of(shares: u32, members: &[&str]) -> Self {
+        let plan = Plan::first(shares);
+        let members = members.iter().map(|name| ((*name).to_owned(), 0)).collect();
+        Self { planner: Planner::begin("anna", Pace::of(LEASE), &plan), plan, now: 0, members }
+    }
+
+    /// The next second: those who are `silent` leave no sign. The plan, if it changes.
+    fn second(&mut self, silent: &[&str]) -> Option<Plan> {
+        self.look(silent);
+        let plan = self.planner.plan(&self.plan, 7)?;
+        self.plan = plan.clone();
+        Some(plan)
+    }
+
+    /// The signs that are to be removed.
+    fn look(&mut self, silent: &[&str]) -> Vec<String> {
+        self.now += 1;
+        for (name, mark) in &mut self.members {
+            *mark += u64::from(!silent.contains(&name.as_str()));
+        }
+        let sign = |(name, mark): &(String, u64)| {
+            (Sign { member: name.clone(), weight: 1, most: None }, Tag(mark.to_string()))
+        };
+        let signs = self.members.iter().map(sign).collect::<Vec<_>>();
+        let gone = self.planner.looked(signs, Duration::from_secs(self.now));
+        gone.into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// How many shares each one should hold.
+    fn counts(&self) -> Vec<usize> {
+        self.members.iter().map(|(name, _)| self.plan.of(name).count()).collect()
+    }
+
+    fn without(&mut self, name: &str) {
+        self.members.retain(|(member, _)| member != name);
+    }
+}
+
+#[test]
+fn a_member_counts_after_its_second_sign() {
+    let mut play = Play::of(4, &["anna", "ben"]);
+    assert_eq!(play.second(&[]), None);
+    assert_eq!(play.counts(), [0, 0]);
+    let plan = play.second(&["ben"]).expect("anna counts");
+    assert_eq!((plan.term, plan.version), (7, 1));
+    assert_eq!(play.counts(), [4, 0]);
+    assert_eq!(play.second(&[]).map(|plan| plan.version), Some(2));
+    assert_eq!(play.counts(), [2, 2]);
+}
+
+#[test]
+fn a_sign_that_was_left_by_the_dead_never_counts() {
+    let mut play = Play::of(4, &["anna", "dead"]);
+    for _ in 0..100 {
+        play.second(&["dead"]);
+        assert_ne!(play.counts()[1], 1);
+    }
+    assert_eq!(play.counts(), [4, 0]);
+}
+
+#[test]
+fn nothing_changes_in_quiet_minutes() {
+    let mut play = Play::of(32, &["anna", "ben", "cleo"]);
+    let plans = (0..600).filter_map(|_| play.second(&[])).count();
+    assert_eq!(plans, 1);
+}
+
+#[test]
+fn who_is_silent_for_too_long_is_gone() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    for second in 1..=15 {
+        assert_eq!(play.second(&["cleo"]), None, "{second}");
+    }
+    assert!(play.second(&["cleo"]).is_some());
+    assert_eq!(play.counts(), [3, 3, 0]);
+    // It was only frozen: it counts again with its next sign.
+    assert!(play.second(&[]).is_some());
+    assert_eq!(play.counts(), [2, 2, 2]);
+}
+
+#[test]
+fn who_takes_its_sign_back_is_gone_at_once() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    play.without("cleo");
+    assert!(play.second(&[]).is_some());
+    assert_eq!(play.counts(), [3, 3]);
+}
+
+#[test]
+fn nobody_is_gone_because_nobody_looked() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    play.now += 600;
+    assert_eq!(play.second(&["ben", "cleo"]), None);
+    assert_eq!(play.second(&[]), None);
+}
+
+#[test]
+fn a_leader_whose_own_signs_do_not_arrive_sends_nobody_away() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    for _ in 0..60 {
+        assert_eq!(play.second(&["anna", "ben", "cleo"]), None);
+    }
+    assert_eq!(play.second(&[]), None);
+    assert_eq!(play.counts(), [2, 2, 2]);
+}
+
+#[test]
+fn nobody_is_gone_whose_signs_ended_within_a_period_of_the_leaders_own() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    // The account takes no signs any more. The last ones of the others are five seconds older.
+    for _ in 0..5 {
+        play.second(&["ben", "cleo"]);
+    }
+    for _ in 0..60 {
+        assert_eq!(play.second(&["anna", "ben", "cleo"]), None);
+    }
+    // Only the leader's come again.
+    assert!(play.second(&["ben", "cleo"]).is_some());
+    assert_eq!(play.counts(), [6, 0, 0]);
+}
+
+#[test]
+fn the_next_leader_goes_on_with_the_plan() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    play.planner = Planner::begin("ben", Pace::of(LEASE), &play.plan);
+    for _ in 0..=15 {
+        assert_eq!(play.second(&["anna"]), None);
+    }
+    assert!(play.second(&["anna"]).is_some());
+    assert_eq!(play.counts(), [0, 3, 3]);
+    assert_eq!((play.plan.term, play.plan.version), (7, 2));
+}
+
+#[test]
+fn the_sign_of_one_that_is_gone_is_removed() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    let mut gone = Vec::new();
+    for _ in 0..16 {
+        gone.extend(play.look(&["cleo"]));
+    }
+    assert_eq!(gone, ["cleo"]);
+}
+
+#[test]
+fn one_that_leaves_plans_the_others_only() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    play.planner.leave();
+    play.without("anna");
+    assert!(play.second(&[]).is_some());
+    assert_eq!(play.counts(), [3, 3]);
+}

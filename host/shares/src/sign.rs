@@ -1,0 +1,59 @@
+//! What is sent to the store for shares, and what it answers.
+
+use crate::plan::{Plan, Share};
+
+/// A version of a blob, as the store names it: its ETag.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub String);
+
+/// What a member leaves beside the election, again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sign {
+    /// The member's name, its own among all members.
+    pub member: String,
+    /// How much the member can do beside the others. 0: it takes no share.
+    pub weight: u32,
+    /// The most shares that it takes.
+    pub most: Option<u32>,
+}
+
+/// A request to the store. It gets one [`Answer`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Write `BLOB.member.NAME`.
+    Sign(Sign),
+    /// Delete one's own sign.
+    TakeBack,
+    /// Read `BLOB.plan`, unless it is still that one (`If-None-Match`).
+    ReadPlan(Option<Tag>),
+    /// List all signs, with their tags.
+    List,
+    /// Write `BLOB.plan` over that one (`If-Match`), or where there is none (`If-None-Match: *`).
+    WritePlan(Plan, Option<Tag>),
+    /// Close the elections of these shares for ever: write to each without a lease, which the store refuses while
+    /// somebody holds it, that it is closed.
+    Close(Vec<Share>),
+    /// Delete the sign of that member if it is still this one (`If-Match`).
+    Remove(String, Tag),
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// No answer, or one that is none: it may have been done.
+    Unknown,
+    /// What was asked for was done.
+    Done,
+    /// The store refused it, since a blob is not what the request said, or for another reason.
+    Refused,
+    /// The plan is still the same one.
+    SamePlan,
+    /// There is no plan.
+    NoPlan,
+    /// The plan that was read, or written.
+    Plan(Plan, Tag),
+    /// All signs.
+    Signs(Vec<(Sign, Tag)>),
+    /// Those of the shares that are closed now, or were before.
+    Closed(Vec<Share>),
+}

@@ -1,0 +1,189 @@
+//! Members and shares in virtual time: what ships decides, an account and a network in which a seed chooses what goes
+//! wrong, and judges. protocol.md §14.
+//!
+//! - Time has whole milliseconds. Each process counts by a clock of its own, which is set wrong and runs wrong.
+//! - What happens follows from the seed alone.
+//! - The elections of shares are leases with the properties that protocol.md §3, §4, §5 and §7 prove; the simulation of these is
+//!   another one.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "only tests use this")]
+
+pub mod campaign;
+pub mod candidate;
+pub mod clock;
+pub mod judge;
+pub mod large;
+pub mod network;
+pub mod process;
+pub mod scenario;
+pub mod store;
+pub mod world;
+
+use fastrand::Rng;
+use judge::Violation;
+use scenario::{Action, Whom, ZONES};
+use tenure_shares::mutants::{self, Mutant};
+use world::{Event, Requests, Size, World};
+
+/// Rules that are judged: each of them some seeded bug must break.
+pub const RULES: [&str; 3] = ["S1", "S2", "S3"];
+
+/// What came of one schedule.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its seed.
+    pub seed: u64,
+    /// What must not happen, and did.
+    pub violations: Vec<Violation>,
+    /// Plans that were written.
+    pub plans: usize,
+    /// Shares that moved from members that were there.
+    pub moves: usize,
+    /// What was sent.
+    pub requests: Requests,
+    /// Virtual time, in milliseconds.
+    pub lasted: u64,
+}
+
+/// Until then things go wrong.
+const FAULTS: u64 = 120_000;
+/// Nothing happens for so long, and nothing may move.
+const QUIET: u64 = 60_000;
+/// One way, at most, when all is well.
+const WAY: u64 = 15;
+
+/// How long things may take when all is well, in milliseconds: protocol.md §14.4.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// From the plan on: it is read, the successor announces itself, the work stops, the lease is given and acquired.
+    hand_over: u64,
+}
+
+const LOOK: u64 = 1_000;
+const GONE: u64 = 15_000;
+const ROUND_TRIP: u64 = 2 * WAY;
+
+impl Bounds {
+    /// For work that takes so long to stop.
+    #[must_use]
+    pub fn new(stop: u64) -> Self {
+        Self { hand_over: slow(LOOK + 3 * 500) + stop + 12 * ROUND_TRIP }
+    }
+
+    /// After a member joined.
+    #[must_use]
+    pub fn join(self) -> u64 {
+        slow(2 * LOOK) + 8 * ROUND_TRIP + self.hand_over
+    }
+
+    /// After a member was told to leave.
+    #[must_use]
+    pub fn leave(self) -> u64 {
+        slow(LOOK) + 8 * ROUND_TRIP + self.hand_over
+    }
+
+    /// After a member died that does not lead the whole. A lease may end 2 s late.
+    #[must_use]
+    pub fn death(self) -> u64 {
+        slow(GONE + 2 * LOOK) + 2_000 + 8 * ROUND_TRIP + self.hand_over
+    }
+
+    /// After all faults were over: another leader of the whole, who looks for so long until somebody is gone.
+    #[must_use]
+    pub fn calm(self) -> u64 {
+        slow(world::LEASE + 4_000) + 2_000 + self.death() + slow(20_000)
+    }
+}
+
+/// What a clock that runs wrong by a hundredth makes of that.
+fn slow(period: u64) -> u64 {
+    period * 102 / 100
+}
+
+/// Runs the schedule of one seed, with that bug in the code.
+#[must_use]
+pub fn run(seed: u64, mutant: Option<Mutant>) -> Outcome {
+    mutants::activate(mutant);
+    let mut rng = Rng::with_seed(seed);
+    let equal = rng.u64(..4) > 0;
+    let members = rng.usize(3..=7);
+    let size = Size { shares: rng.u32(8..=64), members, stop: rng.u64(..=500), equal };
+    let rough = rng.choice([0, 1_000, 200, 50]).unwrap_or(0);
+    let mut world = World::new(seed, size, rng.u64(5..=60), rough);
+    let limited = !equal && rng.bool();
+    for who in 0..members {
+        let weight = if equal || limited { 1 } else { rng.u32(1..=4) };
+        let most = limited.then(|| rng.u32(2..=40)).filter(|_| rng.bool());
+        world.run(rng.u64(..=1_000) + world.scene.now);
+        world.join(weight, most, who % ZONES);
+    }
+    for (at, action) in scenario::faults(&mut rng, FAULTS) {
+        world.at(at.max(world.scene.now), Event::Acts(action));
+    }
+    play(&mut world, FAULTS);
+    settle(&mut world, &size, &mut rng);
+    mutants::activate(None);
+    let judge = world.scene.judge;
+    Outcome {
+        seed,
+        violations: judge.violations,
+        plans: judge.written,
+        moves: judge.moves,
+        requests: world.requests,
+        lasted: world.scene.now,
+    }
+}
+
+fn play(world: &mut World, until: u64) {
+    while let Some(action) = world.run(until) {
+        world.act(action);
+    }
+}
+
+/// All is well from now on: what is to follow is judged, and that nothing else does.
+fn settle(world: &mut World, size: &Size, rng: &mut Rng) {
+    let bounds = Bounds::new(size.stop);
+    world.calm(WAY);
+    // What was to begin anew later does so now.
+    while let Some(action) = world.run(FAULTS + 50_000) {
+        if matches!(action, Action::Start(_)) {
+            world.act(action);
+        }
+    }
+    expect(world, size, "calm", bounds.calm());
+    for _ in 0..2 {
+        world.scene.judge.quiet = true;
+        play(world, world.scene.now + QUIET);
+        world.scene.judge.quiet = false;
+        let moves = world.scene.judge.moves;
+        let there = world.there().len();
+        let (what, bound, action) = match rng.u64(..5) {
+            0 => ("a join", bounds.join(), Action::Join),
+            1 => ("a leave", bounds.leave(), Action::Leave(Whom::Other(rng.u64(..)))),
+            2 => ("the leader's leave", bounds.leave(), Action::Leave(Whom::Leader)),
+            3 => ("a death", bounds.death(), Action::Kill(Whom::Other(rng.u64(..)))),
+            _ => ("a short visit", bounds.death() + 3_000, Action::JoinAndDie(rng.u64(..3_000))),
+        };
+        let visit = matches!(action, Action::JoinAndDie(_));
+        let joins = usize::from(matches!(action, Action::Join | Action::JoinAndDie(_)));
+        world.act(action);
+        expect(world, size, what, bound);
+        let shares = world.store.plan().map_or(0, |plan| plan.shares.len());
+        // Its shares come to it, and of a visitor they go back.
+        let most = if joins > 0 { shares.div_ceil(there + 1) } else { 0 };
+        let moved = world.scene.judge.moves - moves;
+        if size.equal && moved > most {
+            let text =
+                format!("{moved} shares moved after {what}, and {most} at most had to ({visit})");
+            world.scene.judge.broken(world.scene.now, "S3", text);
+        }
+    }
+}
+
+/// S2: what should be is so within that time.
+fn expect(world: &mut World, size: &Size, what: &str, bound: u64) {
+    play(world, world.scene.now + bound);
+    if let Err(text) = world.is_balanced(size.equal) {
+        world.scene.judge.broken(world.scene.now, "S2", format!("{bound} ms after {what}: {text}"));
+    }
+}

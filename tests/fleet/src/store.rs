@@ -1,0 +1,269 @@
+//! The account: one operation after the other, each whole. Leases are as protocol.md §3, §4, §5 and §7 prove them to be.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use tenure_shares::mutants::{Mutant, is_active};
+use tenure_shares::{Answer, Ask, Plan, Share, Sign, Tag};
+
+/// An election: of the whole, or of a share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// Its leader writes the plan.
+    Whole,
+    /// Its leader holds the share.
+    Share(Share),
+}
+
+/// A lease id.
+pub type Id = u64;
+
+/// A request of a candidate.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// Read lease and record; with a lease id, to see whether it holds the lease.
+    Poll(Option<Id>),
+    /// Acquire, if the blob is still of that version.
+    Acquire(Id, u64),
+    /// Write the next term on record.
+    Raise(Id),
+    /// Renew.
+    Renew(Id),
+    /// Name the successor on record.
+    Name(Id, usize),
+    /// Say beside the blob that one is ready, and under which lease id it will lead.
+    Announce(Id),
+    /// Read that.
+    ReadAnnouncement,
+    /// Give the lease to that id.
+    Change(Id, Id),
+    /// Release.
+    Release(Id),
+}
+
+/// What became of a request of a candidate.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// No answer in time: it may have been done, or be done yet.
+    Unknown,
+    /// Done.
+    Done,
+    /// The lease, or the version, is another one.
+    Lost,
+    /// The term that was written.
+    Raised(u64),
+    /// What the blob shows.
+    State(State),
+    /// Who announced itself, under which id, and how many milliseconds ago.
+    Announcement(Option<(usize, Id, u64)>),
+}
+
+/// What a poll shows.
+#[derive(Clone, Copy, Debug)]
+pub struct State {
+    /// The version of the blob.
+    pub tag: u64,
+    /// Somebody holds the lease.
+    pub leased: bool,
+    /// The lease id of the poll holds it.
+    pub mine: bool,
+    /// Who is to take over.
+    pub successor: Option<usize>,
+    /// Nobody may contend any more.
+    pub closed: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Election {
+    /// Its id and its end.
+    lease: Option<(Id, u64)>,
+    tag: u64,
+    term: u64,
+    successor: Option<usize>,
+    announced: Option<(usize, Id, u64)>,
+    closed: bool,
+}
+
+/// A sign of life as it lies there.
+#[derive(Clone, Debug)]
+pub struct Laid {
+    sign: Sign,
+    tag: u64,
+    /// What the clock of its member said when it was sent.
+    pub by_their_clock: u64,
+}
+
+/// All blobs.
+#[derive(Debug)]
+pub struct Store {
+    rng: Rng,
+    /// Milliseconds of a lease.
+    lease: u64,
+    elections: BTreeMap<Key, Election>,
+    signs: BTreeMap<String, Laid>,
+    plan: Option<(Plan, u64)>,
+    tags: u64,
+}
+
+impl Store {
+    /// An empty one, whose leases last so many milliseconds.
+    #[must_use]
+    pub fn new(seed: u64, lease: u64) -> Self {
+        let rng = Rng::with_seed(seed);
+        Self { rng, lease, elections: BTreeMap::new(), signs: BTreeMap::new(), plan: None, tags: 0 }
+    }
+
+    /// The plan.
+    #[must_use]
+    pub fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref().map(|(plan, _)| plan)
+    }
+
+    /// A command asks for another number of shares, between two other operations.
+    pub fn reshare(&mut self, shares: u32) -> Option<&Plan> {
+        let (plan, _) = self.plan.take()?;
+        let tag = self.tag();
+        Some(&self.plan.insert((plan.reshare(shares), tag)).0)
+    }
+
+    /// There is a sign of that member.
+    #[must_use]
+    pub fn has_sign(&self, member: &str) -> bool {
+        self.signs.contains_key(member)
+    }
+
+    fn tag(&mut self) -> u64 {
+        self.tags += 1;
+        self.tags
+    }
+
+    /// A request about shares, of a process of that name.
+    pub fn shares(&mut self, ask: &Ask, name: &str, their_clock: u64, now: u64) -> Answer {
+        match ask {
+            Ask::Sign(sign) => {
+                let tag = self.tag();
+                let laid = Laid { sign: sign.clone(), tag, by_their_clock: their_clock };
+                self.signs.insert(sign.member.clone(), laid);
+                Answer::Done
+            }
+            Ask::TakeBack => {
+                self.signs.remove(name);
+                Answer::Done
+            }
+            Ask::Remove(member, tag) => {
+                if self.signs.get(member).is_some_and(|laid| *tag == text(laid.tag)) {
+                    self.signs.remove(member);
+                }
+                Answer::Done
+            }
+            Ask::ReadPlan(unless) => match &self.plan {
+                None => Answer::NoPlan,
+                Some((_, tag)) if *unless == Some(text(*tag)) => Answer::SamePlan,
+                Some((plan, tag)) => Answer::Plan(plan.clone(), text(*tag)),
+            },
+            Ask::List => Answer::Signs(self.list(their_clock)),
+            Ask::WritePlan(plan, over) => {
+                let is = self.plan.as_ref().map(|(_, tag)| text(*tag));
+                if *over != is && !is_active(Mutant::PlanUnconditional) {
+                    return Answer::Refused;
+                }
+                let tag = self.tag();
+                self.plan = Some((plan.clone(), tag));
+                Answer::Plan(plan.clone(), text(tag))
+            }
+            Ask::Close(shares) => {
+                let closed = shares.iter().filter(|share| self.close(**share, now));
+                Answer::Closed(closed.copied().collect())
+            }
+        }
+    }
+
+    fn list(&self, their_clock: u64) -> Vec<(Sign, Tag)> {
+        // What the leader's clock says, which is another one.
+        let fresh = |laid: &&Laid| {
+            !is_active(Mutant::TheirClocks) || their_clock < laid.by_their_clock + 15_000
+        };
+        let laid = self.signs.values().filter(fresh);
+        laid.map(|laid| (laid.sign.clone(), text(laid.tag))).collect()
+    }
+
+    fn close(&mut self, share: Share, now: u64) -> bool {
+        let election = self.elections.entry(Key::Share(share)).or_default();
+        if election.lease.is_some_and(|(_, until)| now < until) {
+            return false;
+        }
+        if !election.closed && !is_active(Mutant::NotClosed) {
+            election.closed = true;
+            election.lease = None;
+            election.tag += 1;
+        }
+        true
+    }
+
+    /// A request of a candidate.
+    pub fn election(&mut self, key: Key, op: &Op, pid: usize, now: u64) -> Reply {
+        // A1: up to 2 s early or late.
+        let until = now + self.lease - 2_000 + self.rng.u64(..=4_000);
+        let election = self.elections.entry(key).or_default();
+        let held = election.lease.filter(|(_, until)| now < *until).map(|(id, _)| id);
+        match op {
+            Op::Poll(id) => Reply::State(State {
+                tag: election.tag,
+                leased: held.is_some(),
+                mine: held.is_some() && held == *id,
+                successor: election.successor.filter(|_| held.is_some()),
+                closed: election.closed,
+            }),
+            Op::Acquire(id, tag) => {
+                if *tag != election.tag || held.is_some_and(|held| held != *id) {
+                    return Reply::Lost;
+                }
+                election.lease = Some((*id, until));
+                Reply::Done
+            }
+            Op::Renew(id) => match &mut election.lease {
+                // The service renews a lease that ran out, too, where nobody wrote or acquired since.
+                Some((lease, end)) if lease == id => {
+                    *end = until;
+                    Reply::Done
+                }
+                _ => Reply::Lost,
+            },
+            Op::Raise(id) if held == Some(*id) => {
+                election.term = (now / 1_000).max(election.term) + 1;
+                election.tag += 1;
+                // Announcements are of a term.
+                (election.successor, election.announced) = (None, None);
+                Reply::Raised(election.term)
+            }
+            Op::Name(id, successor) if held == Some(*id) => {
+                election.tag += 1;
+                election.successor = Some(*successor);
+                Reply::Done
+            }
+            Op::Change(from, to) if held == Some(*from) => {
+                if let Some((id, _)) = &mut election.lease {
+                    *id = *to;
+                }
+                Reply::Done
+            }
+            Op::Release(id) if held == Some(*id) => {
+                election.lease = None;
+                Reply::Done
+            }
+            Op::Raise(_) | Op::Name(..) | Op::Change(..) | Op::Release(_) => Reply::Lost,
+            Op::Announce(id) => {
+                election.announced = Some((pid, *id, now));
+                Reply::Done
+            }
+            Op::ReadAnnouncement => {
+                let announced = election.announced;
+                Reply::Announcement(announced.map(|(pid, id, at)| (pid, id, now - at)))
+            }
+        }
+    }
+}
+
+fn text(tag: u64) -> Tag {
+    Tag(tag.to_string())
+}
