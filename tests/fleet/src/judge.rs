@@ -30,7 +30,7 @@ struct Span {
 /// What a leader of the whole has looked at, in its term.
 #[derive(Clone, Debug, Default)]
 pub struct Looks {
-    /// For each look when the store made the list, and when the leader took it.
+    /// For each look which operation of the store it was, and when the leader took it.
     pub at: Vec<(u64, u64)>,
     /// Those whom the plan named when it began.
     pub found: BTreeSet<String>,
@@ -38,7 +38,7 @@ pub struct Looks {
     pub leaves: bool,
 }
 
-/// Signs of a member, and when they were removed.
+/// Signs of a member, and their removals, by the operations of the store.
 #[derive(Clone, Debug, Default)]
 struct Heard(Vec<(u64, bool)>);
 
@@ -136,8 +136,8 @@ impl Judge {
     }
 
     /// A sign of that member was written, or removed.
-    pub fn heard(&mut self, member: &str, is_there: bool, now: u64) {
-        self.heard.entry(member.to_owned()).or_default().0.push((now, is_there));
+    pub fn heard(&mut self, member: &str, is_there: bool, done: u64) {
+        self.heard.entry(member.to_owned()).or_default().0.push((done, is_there));
     }
 
     /// S3: a process does what the plan says that the store gave it last.
@@ -244,7 +244,7 @@ impl Judge {
 }
 
 impl Heard {
-    /// When the newest sign was written before that time, if it was there then.
+    /// Which one wrote the newest sign before that one, if it was there then.
     fn last(&self, at: u64) -> Option<u64> {
         let last = self.0.iter().rev().find(|(when, _)| *when <= at)?;
         last.1.then_some(last.0)

@@ -49,7 +49,7 @@ pub struct Request {
 /// What became of it.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// About shares, and when the store did it.
+    /// About shares, and which operation of the store it was.
     Shares(Answer, u64),
     /// About an election.
     Election(Reply),

@@ -76,6 +76,8 @@ pub struct World {
     rng: Rng,
     queue: BinaryHeap<Reverse<Entry>>,
     number: u64,
+    /// Names the operation that the store did last: rises with each.
+    done: u64,
     /// What came for processes that stand still.
     held: HashMap<usize, Vec<Event>>,
 }
@@ -118,6 +120,7 @@ impl World {
             rng: Rng::with_seed(seed ^ 3),
             queue: BinaryHeap::new(),
             number: 0,
+            done: 0,
             held: HashMap::new(),
         }
     }
@@ -269,6 +272,9 @@ impl World {
 
     fn arrives(&mut self, request: Box<Request>, back: Option<u64>) {
         let now = self.scene.now;
+        // Two of one millisecond have an order.
+        self.done = (self.done + 1).max(now << 20);
+        let done = self.done;
         let process = &self.processes[request.who];
         let name = &process.name;
         let outcome = match &request.kind {
@@ -284,17 +290,17 @@ impl World {
                 let answer = self.store.shares(ask, name, clock, now);
                 let judge = &mut self.scene.judge;
                 match (ask, &answer) {
-                    (Ask::Sign(_), _) => judge.heard(name, true, now),
-                    (Ask::TakeBack, _) => judge.heard(name, false, now),
+                    (Ask::Sign(_), _) => judge.heard(name, true, done),
+                    (Ask::TakeBack, _) => judge.heard(name, false, done),
                     (Ask::Remove(of, _), _) if !self.store.has_sign(of) => {
-                        judge.heard(of, false, now)
+                        judge.heard(of, false, done)
                     }
                     (Ask::WritePlan(plan, _), Answer::Plan(..)) => {
                         judge.planned(plan, name, &looks.clone().unwrap_or_default(), now);
                     }
                     _ => {}
                 }
-                Outcome::Shares(answer, now)
+                Outcome::Shares(answer, done)
             }
         };
         if let Some(back) = back {
