@@ -21,7 +21,7 @@ const LONGEST: usize = 1024;
 const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b'/');
 
 /// What the longest name of a side blob ends with.
-const LONGEST_SUFFIX: &str = ".successor";
+const LONGEST_SUFFIX: &str = ".candidates";
 
 impl BlobName {
     /// Reads `container/blob`; the blob's own name may hold more slashes.
@@ -88,6 +88,8 @@ pub enum SideBlob {
     Notice,
     /// `.successor`: the announcement of a candidate that is to lead next.
     Successor,
+    /// `.candidates`: those that were seen lately.
+    Candidates,
     /// `.trigger`: the turns that somebody asks for outside the schedule.
     Trigger,
 }
@@ -97,6 +99,7 @@ impl SideBlob {
         match self {
             Self::Notice => ".notice",
             Self::Successor => ".successor",
+            Self::Candidates => ".candidates",
             Self::Trigger => ".trigger",
         }
     }
@@ -193,7 +196,7 @@ mod tests {
     fn others_are_beside_the_blob_while_its_name_is_short_enough() {
         let name = BlobName::parse("leases/dir a/ü").unwrap();
         assert_eq!(name.side_blob_path(SideBlob::Notice), "/leases/dir%20a/%C3%BC.notice");
-        for (length, may) in [(1, true), (1014, true), (1015, false), (1024, false)] {
+        for (length, may) in [(1, true), (1013, true), (1014, false), (1024, false)] {
             // Characters count, not bytes.
             let name = BlobName::parse(&format!("abc/{}", "é".repeat(length))).unwrap();
             assert_eq!(name.may_have_side_blobs(), may, "{length}");

@@ -178,6 +178,8 @@ impl Operation {
             Operation::WriteMetadata { .. } => "write record",
             Operation::ReadSideBlob(SideBlob::Notice) => "read schedule notice",
             Operation::ReadSideBlob(SideBlob::Successor) => "read announcement",
+            Operation::ReadSideBlob(SideBlob::Candidates) => "read candidates",
+            Operation::WriteSideBlob { blob: SideBlob::Candidates, .. } => "write candidates",
             Operation::ReadSideBlob(SideBlob::Trigger) => "read triggers",
             Operation::WriteSideBlob { blob: SideBlob::Notice, .. } => "write schedule notice",
             Operation::WriteSideBlob { blob: SideBlob::Successor, .. } => "announce",

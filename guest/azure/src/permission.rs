@@ -57,6 +57,12 @@ mod tests {
             Operation::Break { period: None, if_match: None },
             Operation::ReadSideBlob(SideBlob::Notice),
             Operation::ReadSideBlob(SideBlob::Successor),
+            Operation::ReadSideBlob(SideBlob::Candidates),
+            Operation::WriteSideBlob {
+                blob: SideBlob::Candidates,
+                over: None,
+                metadata: Metadata::default(),
+            },
             Operation::WriteSideBlob {
                 blob: SideBlob::Notice,
                 over: None,

@@ -40,6 +40,7 @@ mod hints;
 mod history;
 mod holding;
 mod last_will;
+mod listing;
 #[cfg_attr(not(feature = "mutants"), doc(hidden))]
 pub mod mutants;
 mod next_record;
@@ -81,6 +82,7 @@ pub use failure::{Failure, FailureKind};
 pub use failure_policy::FailurePolicy;
 pub use history::{History, Incumbent};
 pub use last_will::LastWill;
+pub use listing::{Listed, listed};
 pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
 pub use own_time::OwnTime;
 pub use problem::{Problem, ProblemClass};

@@ -131,6 +131,16 @@ impl Guest for Component {
         looked.map(Into::into).map_err(Into::into)
     }
 
+    fn candidates() -> Result<Vec<wit::Listed>, wit::Problem> {
+        let settings = usable_settings().map_err(wit::Problem::from)?;
+        let clock = OwnClock::start();
+        let operation = Operation::ReadSideBlob(SideBlob::Candidates);
+        let now = || clock.now();
+        let answer = ask_for_people(&settings, operation, &mut CredentialState::default(), &now);
+        let listed = answer.and_then(|answer| tenure_core::listed(&answer, &settings));
+        listed.map(|listed| listed.into_iter().map(Into::into).collect()).map_err(Into::into)
+    }
+
     fn trigger(id: String, place: bool) -> Result<wit::TriggerState, wit::Problem> {
         let settings = usable_settings().map_err(wit::Problem::from)?;
         let clock = OwnClock::start();

@@ -5,6 +5,7 @@
 mod args;
 mod break_lease;
 mod candidacy;
+mod candidates;
 mod check;
 mod compiling;
 mod complaint;
@@ -109,6 +110,9 @@ fn obey() -> ExitCode {
         Command::Status => with_runtime(1, |runtime| runtime.block_on(status::status(line))),
         Command::Watch => with_runtime(1, |runtime| runtime.block_on(watch::watch(line))),
         Command::History => with_runtime(1, |runtime| runtime.block_on(history::history(line))),
+        Command::Candidates => {
+            with_runtime(1, |runtime| runtime.block_on(candidates::candidates(line)))
+        }
         Command::Doctor => with_runtime(1, |runtime| runtime.block_on(doctor::doctor(line))),
         Command::ResetSlot => {
             with_runtime(1, |runtime| runtime.block_on(reset_slot::reset_slot(line)))

@@ -12,8 +12,8 @@ use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::contract::{
-    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Needs, Problem, Report, Request,
-    Response, Role, Snapshot, State, TriggerState, types,
+    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Listed, Needs, Problem, Report,
+    Request, Response, Role, Snapshot, State, TriggerState, types,
 };
 use crate::egress::direct::through;
 use crate::egress::{
@@ -72,6 +72,7 @@ struct Functions {
     check: ComponentExportIndex,
     step: ComponentExportIndex,
     inspect: ComponentExportIndex,
+    candidates: ComponentExportIndex,
     trigger: ComponentExportIndex,
     break_lease: ComponentExportIndex,
 }
@@ -283,6 +284,7 @@ impl ElectionComponent {
             successor: report.successor,
             promise: report.promise.map(Duration::from_nanos),
             turns: report.turns,
+            candidates: report.candidates,
             run: report.run,
             background: report.background.map(Request::of),
             problems: report.problems,
@@ -360,6 +362,17 @@ impl ElectionComponent {
     pub async fn inspect(&self) -> Result<Result<Snapshot, Problem>, ComponentError> {
         let (answer,): (Result<Snapshot, Problem>,) =
             self.call(&self.functions.inspect, ()).await?;
+        Ok(answer)
+    }
+
+    /// The candidates that were seen lately, those seen last first.
+    ///
+    /// # Errors
+    ///
+    /// The inner one when the service could not be asked.
+    pub async fn candidates(&self) -> Result<Result<Vec<Listed>, Problem>, ComponentError> {
+        let (answer,): (Result<Vec<Listed>, Problem>,) =
+            self.call(&self.functions.candidates, ()).await?;
         Ok(answer)
     }
 
@@ -492,6 +505,7 @@ impl Functions {
             check: function("check")?,
             step: function("step")?,
             inspect: function("inspect")?,
+            candidates: function("candidates")?,
             trigger: function("trigger")?,
             break_lease: function("break-lease")?,
         })

@@ -84,6 +84,7 @@ mod tests {
             successor: None,
             promise: None,
             turns: None,
+            candidates: None,
             run: None,
             background: None,
             problems: Vec::new(),

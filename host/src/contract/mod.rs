@@ -5,6 +5,7 @@
 
 mod asked;
 pub(crate) mod bindings;
+mod listed;
 mod names;
 mod outlook;
 mod words;
@@ -17,6 +18,7 @@ use zeroize::Zeroize;
 
 pub use asked::TriggerTold;
 pub(crate) use bindings::types;
+pub use listed::candidate_as_json;
 pub(crate) use names::reason_name;
 pub use names::{class_name, rfc3339};
 #[cfg(feature = "server")]
@@ -25,8 +27,8 @@ pub(crate) use outlook::wall;
 pub use outlook::{ComingTurn, EndedTurn, Fares, Outlook, outcome_name};
 pub use types::{
     Complaint, Ended, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
-    Finished, Incumbent, LastSlot, Leadership, LeaseState, Needs, NextTurn, Outcome, Problem,
-    ProblemClass, Response, Role, Snapshot, Started, TriggerState, Turn, Turns,
+    Finished, Incumbent, LastSlot, Leadership, LeaseState, Listed, Needs, NextTurn, Outcome,
+    Problem, ProblemClass, Response, Role, Snapshot, Started, TriggerState, Turn, Turns,
 };
 pub use words::{schedule_words, schedule_words_and_text};
 
@@ -166,6 +168,8 @@ pub struct Report {
     /// How the turns of the election go by its record, where that may be news: when this candidate begins to lead,
     /// when a turn was claimed or ended, and when a follower has read the record.
     pub turns: Option<Turns>,
+    /// The candidates that were seen lately, where that may be news.
+    pub candidates: Option<Vec<Listed>>,
     /// A turn to run now.
     pub run: Option<Turn>,
     /// A request to send beside the steps.
@@ -191,6 +195,7 @@ impl Report {
             successor: None,
             promise: None,
             turns: None,
+            candidates: None,
             run: None,
             background: None,
             problems: Vec::new(),

@@ -10,6 +10,7 @@
 //! | `GET /leader?redirect` | 307 to the address that the leader gave (`--address`); 503 when there is none |
 //! | `GET /watch` | the same and more as it goes on, as server-sent events; followers read it |
 //! | `GET /history` | the newest changes that this candidate saw, as JSON |
+//! | `GET /candidates` | the candidates that were seen lately, as JSON |
 //! | `GET /metrics` | figures in the text format of Prometheus, or in OpenMetrics for who asks for that |
 //!
 //! With several elections in one process, `/healthz` and `/readyz` are about all of them, and so is

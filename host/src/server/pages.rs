@@ -7,6 +7,7 @@ use super::proof::Nonces;
 use super::triggers;
 use super::watch::{Instant, VERSION};
 use crate::clock::Reading;
+use crate::contract::{candidate_as_json, wall};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, State};
@@ -90,6 +91,7 @@ pub(super) fn router(faces: Faces) -> Router {
         .merge(probes())
         .route("/leader", get(leader))
         .route("/history", get(history))
+        .route("/candidates", get(candidates))
         .route("/metrics", get(metrics))
         .with_state(faces)
 }
@@ -218,6 +220,13 @@ async fn history(face: Face) -> Response<Body> {
     answer(StatusCode::OK, &told)
 }
 
+async fn candidates(face: Face) -> Response<Body> {
+    let listed = face.board.state().listed.clone();
+    let told = listed.iter().map(|candidate| candidate_as_json(candidate, wall()));
+    let told = told.collect::<Vec<_>>();
+    answer(StatusCode::OK, &json!({ "election": face.board.election, "candidates": told }))
+}
+
 async fn metrics(State(faces): State<Faces>, uri: Uri, headers: HeaderMap) -> Response<Body> {
     let asked = match named(&faces, &uri) {
         Ok(asked) => asked,
@@ -232,7 +241,7 @@ async fn metrics(State(faces): State<Faces>, uri: Uri, headers: HeaderMap) -> Re
 
 async fn nothing() -> Response<Body> {
     let told = json!({
-        "error": "there is nothing here; try /, /healthz, /readyz, /leader, /watch, /history or /metrics"
+        "error": "there is nothing here; try /, /healthz, /readyz, /leader, /watch, /history, /candidates or /metrics"
     });
     answer(StatusCode::NOT_FOUND, &told)
 }

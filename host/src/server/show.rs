@@ -71,7 +71,7 @@ fn view(board: &Board, now: Duration) -> View {
             taken: false,
             leads: matches!(role, Role::Leading { .. }),
             paused: state.paused,
-            successors: state.known_candidates(&board.candidate),
+            others: state.known_candidates(&board.candidate),
         }),
     }
 }

@@ -5,6 +5,7 @@
 
 #[cfg(target_os = "linux")]
 mod application;
+mod candidates;
 mod chaos;
 #[cfg(unix)]
 mod commands;

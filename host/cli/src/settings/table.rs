@@ -16,7 +16,7 @@ const RUN_AND_OBSERVE: &[&str] = &["run", "check", "observe"];
 /// Those that keep a log, and know who leads.
 const LASTING: &[&str] = &["run", "check", "lock", "observe"];
 const RUN_AND_LOOKS: &[&str] =
-    &["run", "check", "lock", "observe", "status", "watch", "doctor", "history"];
+    &["run", "check", "lock", "observe", "status", "watch", "doctor", "history", "candidates"];
 const RUN_AND_ORDERS: &[&str] =
     &["run", "check", "resign", "transfer", "pause", "resume", "trigger"];
 /// Those that read the file.
@@ -29,12 +29,13 @@ const OF_THE_FILE: &[&str] = &[
     "watch",
     "doctor",
     "history",
+    "candidates",
     "reset-slot",
     "trigger",
     "break",
 ];
 /// Those that can answer in JSON.
-const TELLING: &[&str] = &["check", "status", "watch", "doctor", "history"];
+const TELLING: &[&str] = &["check", "status", "watch", "doctor", "history", "candidates"];
 /// Those that meet one election, which can be named without its option.
 const OF_ONE: &[&str] = &[
     "lock",
@@ -43,6 +44,7 @@ const OF_ONE: &[&str] = &[
     "watch",
     "doctor",
     "history",
+    "candidates",
     "reset-slot",
     "resign",
     "transfer",
@@ -61,6 +63,7 @@ const ALL: &[&str] = &[
     "watch",
     "doctor",
     "history",
+    "candidates",
     "reset-slot",
     "resign",
     "transfer",
@@ -643,7 +646,7 @@ settings! {
     ID = Setting {
         name: "id", kind: Kind::Text("ID"), commands: &["trigger"], default: "a new one",
         range: Range::Words("1 to 64 letters, digits, dots, hyphens and underscores"),
-        help: "The name of the trigger: repeated with the same name, the command asks for no second turn",
+        help: "The name of the trigger: repeated with the same name, the command asks for no second turn, until 17 others were claimed after it",
         advice: "give it like rerun-7",
         heading: OTHERS, ..ROW
     };
