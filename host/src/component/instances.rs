@@ -1,4 +1,4 @@
-//! Instances of the election component. One that has answered is kept for the next call, whosever that is: to make one and to
+//! Instances of the election component. One that has answered is kept for the next call, of whichever candidate: to make one and to
 //! take it down again costs more than most steps. One that has trapped, that still holds something of the host, or that has
 //! grown is let go. What a candidate remembers is in its state, never in an instance.
 
