@@ -67,6 +67,8 @@
 //! }
 //! ```
 //!
+//! A process with many elections, which come and go, adds them to [`elections::Tenure`].
+//!
 //! # Features
 //!
 //! - `component`, on by default: the election component travels in the library. Without it, it is
@@ -90,6 +92,7 @@ pub mod compose;
 pub mod contract;
 mod deadline;
 pub mod egress;
+pub mod elections;
 #[cfg(unix)]
 mod family;
 mod future;
@@ -101,5 +104,6 @@ pub mod runner;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod settings;
+pub mod shares;
 
 pub use deadline::Deadline;

@@ -14,6 +14,12 @@ pub mod command {
     };
 }
 
+/// An instant, in nanoseconds since 1970, with the offset and the name of a zone, as RFC 9557 has it.
+#[must_use]
+pub fn local(nanoseconds: u64, zone: tenure_core::Zone) -> String {
+    crate::contract::local(nanoseconds, zone)
+}
+
 /// What a supervisor knows of its child, and the clock that both of them read.
 #[cfg(unix)]
 pub mod supervisor {
@@ -22,11 +28,21 @@ pub mod supervisor {
     pub use crate::handler::command::{signal_name, this_program};
 }
 
+/// What many elections run on.
+pub mod elections {
+    pub use crate::elections::tasks::{Leave, Task, Tasks};
+}
+
 /// The clients of the election component, requests over them, and whom they trust.
 pub mod http {
     pub use crate::egress::client::{Clients, Unread, whole};
     pub use crate::egress::direct::send;
     pub use crate::egress::tls::trusting;
+}
+
+/// What is kept beside the election of the whole.
+pub mod shares {
+    pub use crate::shares::store::{SharesStore, Told};
 }
 
 /// What the listener shows, and how an order to it is proved.

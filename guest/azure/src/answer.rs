@@ -34,7 +34,7 @@ pub struct Answer {
     pub lease: Option<LeaseId>,
     /// `x-ms-lease-time`: seconds until a broken lease ends, approximately.
     pub lease_time: Option<u32>,
-    /// What was seen; only of a read that is done.
+    /// What was seen; only of a read that is done, of the content too.
     pub properties: Option<Properties>,
     /// `x-ms-version-id`: the account keeps every version of a blob.
     pub versioned: bool,
@@ -79,7 +79,7 @@ pub enum Class {
     MissingContainer,
     /// 409: the lease's (or the container's) state forbids it; the code tells why.
     Conflict,
-    /// 412 `ConditionNotMet`: the blob was written since it was seen.
+    /// 412 `ConditionNotMet`: the blob was written since it was seen. 304: its content is still what was seen.
     ConditionNotMet,
     /// 412 for any other reason: the lease is not what the request said.
     LeaseMismatch,
@@ -102,7 +102,7 @@ impl Answer {
             headers.get("etag").filter(|etag| !etag.is_empty()).map(|etag| ETag(etag.into()));
         let lease = headers.get("x-ms-lease-id").and_then(LeaseId::parse);
         let properties = match operation {
-            Operation::Read { .. } | Operation::ReadSideBlob(_)
+            Operation::Read { .. } | Operation::ReadSideBlob(_) | Operation::ReadContent { .. }
                 if status == 200 && etag.is_some() =>
             {
                 headers.properties()
@@ -110,17 +110,20 @@ impl Answer {
             _ => None,
         };
         let complete = match operation {
-            Operation::Read { .. } | Operation::ReadSideBlob(_) => properties.is_some(),
+            Operation::Read { .. } | Operation::ReadSideBlob(_) | Operation::ReadContent { .. } => {
+                properties.is_some()
+            }
             Operation::Acquire { .. } | Operation::Renew { .. } | Operation::Change { .. } => {
                 lease.is_some()
             }
             Operation::CreateBlob
             | Operation::WriteMetadata { .. }
-            | Operation::WriteSideBlob { .. } => etag.is_some(),
+            | Operation::WriteSideBlob { .. }
+            | Operation::WriteContent { .. } => etag.is_some(),
             Operation::CreateContainer | Operation::Release { .. } | Operation::Break { .. } => {
                 true
             }
-            Operation::Delete { .. } | Operation::ReadAccount => true,
+            Operation::Delete { .. } | Operation::ReadAccount | Operation::List { .. } => true,
         };
         Answer {
             status,
@@ -174,12 +177,18 @@ fn classify(operation: &Operation, status: u16, code: Option<&str>, complete: bo
         return Class::Done;
     }
     match status {
+        304 if matches!(operation, Operation::ReadContent { unless: Some(_) }) => {
+            Class::ConditionNotMet
+        }
         404 => match operation {
             // Not even the account is there; nothing that an election could create.
             Operation::CreateContainer => Class::Refused,
             Operation::ReadAccount => Class::MissingContainer,
             // Put Blob needs only the container.
-            Operation::CreateBlob | Operation::WriteSideBlob { .. } => Class::MissingContainer,
+            Operation::CreateBlob
+            | Operation::WriteSideBlob { .. }
+            | Operation::WriteContent { .. }
+            | Operation::List { .. } => Class::MissingContainer,
             _ if code == Some("ContainerNotFound") => Class::MissingContainer,
             _ => Class::MissingBlob,
         },
@@ -197,12 +206,15 @@ fn expected_status(operation: &Operation) -> u16 {
         Operation::CreateContainer
         | Operation::CreateBlob
         | Operation::Acquire { .. }
-        | Operation::WriteSideBlob { .. } => 201,
+        | Operation::WriteSideBlob { .. }
+        | Operation::WriteContent { .. } => 201,
         Operation::Break { .. } => 202,
         Operation::Delete { .. } => 202,
         Operation::ReadAccount => 200,
         Operation::Read { .. }
         | Operation::ReadSideBlob(_)
+        | Operation::ReadContent { .. }
+        | Operation::List { .. }
         | Operation::Renew { .. }
         | Operation::Change { .. }
         | Operation::Release { .. }

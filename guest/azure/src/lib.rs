@@ -17,6 +17,7 @@ pub mod explain;
 pub mod http_date;
 pub mod identity;
 pub mod lease_id;
+pub mod listing;
 pub mod metadata;
 pub mod name;
 pub mod operation;

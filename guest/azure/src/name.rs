@@ -21,7 +21,7 @@ const LONGEST: usize = 1024;
 const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b'/');
 
 /// What the longest name of a side blob ends with.
-const LONGEST_SUFFIX: &str = ".successor";
+const LONGEST_SUFFIX: &str = ".candidates";
 
 impl BlobName {
     /// Reads `container/blob`; the blob's own name may hold more slashes.
@@ -75,6 +75,14 @@ impl BlobName {
         self.to_string() + blob.ending()
     }
 
+    /// The blob with that suffix beside this one: `container/blob.SUFFIX`.
+    ///
+    /// # Errors
+    /// Every rule that its name breaks, a sentence each.
+    pub fn beside(&self, suffix: &str) -> Result<BlobName, Vec<String>> {
+        Self::parse(&format!("{self}.{suffix}"))
+    }
+
     /// Whether the names of those blobs are short enough for a blob.
     pub fn may_have_side_blobs(&self) -> bool {
         self.blob.chars().count() + LONGEST_SUFFIX.len() <= LONGEST
@@ -88,6 +96,8 @@ pub enum SideBlob {
     Notice,
     /// `.successor`: the announcement of a candidate that is to lead next.
     Successor,
+    /// `.candidates`: those that were seen lately.
+    Candidates,
     /// `.trigger`: the turns that somebody asks for outside the schedule.
     Trigger,
 }
@@ -97,6 +107,7 @@ impl SideBlob {
         match self {
             Self::Notice => ".notice",
             Self::Successor => ".successor",
+            Self::Candidates => ".candidates",
             Self::Trigger => ".trigger",
         }
     }
@@ -193,11 +204,14 @@ mod tests {
     fn others_are_beside_the_blob_while_its_name_is_short_enough() {
         let name = BlobName::parse("leases/dir a/ü").unwrap();
         assert_eq!(name.side_blob_path(SideBlob::Notice), "/leases/dir%20a/%C3%BC.notice");
-        for (length, may) in [(1, true), (1014, true), (1015, false), (1024, false)] {
+        for (length, may) in [(1, true), (1013, true), (1014, false), (1024, false)] {
             // Characters count, not bytes.
             let name = BlobName::parse(&format!("abc/{}", "é".repeat(length))).unwrap();
             assert_eq!(name.may_have_side_blobs(), may, "{length}");
         }
+        let short = BlobName::parse("abc/a/b").unwrap();
+        assert_eq!(short.beside("plan").unwrap().to_string(), "abc/a/b.plan");
+        assert!(short.beside("x.").unwrap_err()[0].contains("end with a dot"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What an election asks of the Blob service, as requests without a body.
+//! What an election asks of the Blob service.
 
 use core::fmt;
 
@@ -8,6 +8,7 @@ use super::http_date;
 use super::lease_id::LeaseId;
 use super::metadata::Metadata;
 use super::name::{BlobName, SideBlob};
+use super::percent;
 use super::secret::Secret;
 use super::shared_key::{self, decoded_query, string_to_sign};
 use chrono::{DateTime, Utc};
@@ -91,14 +92,51 @@ pub enum Operation {
         /// As in a record.
         metadata: Metadata,
     },
-    /// *Delete Blob*, of the doctor's own blob. No election deletes anything.
+    /// *Delete Blob*, of a blob that is the doctor's own or has content. No election deletes anything.
     Delete {
         /// The id that holds the lease, if one does.
         lease: Option<LeaseId>,
+        /// Only when the blob is still as it was seen.
+        if_match: Option<ETag>,
+    },
+    /// *Get Blob*: its content.
+    ReadContent {
+        /// Unless it is still that version.
+        unless: Option<ETag>,
+    },
+    /// *Put Blob*: a block blob with content and metadata.
+    WriteContent {
+        /// What it may be written over.
+        over: Over,
+        /// The whole of it.
+        content: String,
+        /// As in a record.
+        metadata: Metadata,
+    },
+    /// *List Blobs* of the container, with metadata: one page.
+    List {
+        /// What the names begin with.
+        prefix: String,
+        /// Where the page begins, as the page before it says.
+        marker: Option<String>,
     },
     /// *Get Account Information* (HEAD), asked of the container.
     ReadAccount,
 }
+
+/// What a blob may be written over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Whatever is there.
+    Anything,
+    /// Nothing: it is written only where there is none (`If-None-Match: *`).
+    Nothing,
+    /// This version (`If-Match`).
+    This(ETag),
+}
+
+/// The most blobs in one page of a list: their metadata may have 8 KiB each, and an answer is read as a whole.
+pub const PAGE: usize = 1000;
 
 /// The methods that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +166,7 @@ impl Method {
     }
 }
 
-/// A request, to be sent as it is. One to the Blob service has no body.
+/// A request, to be sent as it is.
 ///
 /// A signed one is good for 15 minutes after its date. `Debug` prints the path and the names of the
 /// headers only: the query may hold a signature, the values hold lease ids.
@@ -140,10 +178,9 @@ pub struct Request {
     pub origin: String,
     /// Path and query exactly as they go on the wire; changing them breaks the signature.
     pub path_and_query: String,
-    /// All headers but `Host`, which the transport sets; names in lower case, `content-length: 0`
-    /// on every PUT.
+    /// All headers but `Host`, which the transport sets; names in lower case, `content-length` on every PUT.
     pub headers: Vec<(String, String)>,
-    /// The body; empty for every request to the Blob service.
+    /// The body; empty for most requests to the Blob service.
     pub body: Secret,
 }
 
@@ -178,12 +215,17 @@ impl Operation {
             Operation::WriteMetadata { .. } => "write record",
             Operation::ReadSideBlob(SideBlob::Notice) => "read schedule notice",
             Operation::ReadSideBlob(SideBlob::Successor) => "read announcement",
+            Operation::ReadSideBlob(SideBlob::Candidates) => "read candidates",
+            Operation::WriteSideBlob { blob: SideBlob::Candidates, .. } => "write candidates",
             Operation::ReadSideBlob(SideBlob::Trigger) => "read triggers",
             Operation::WriteSideBlob { blob: SideBlob::Notice, .. } => "write schedule notice",
             Operation::WriteSideBlob { blob: SideBlob::Successor, .. } => "announce",
             Operation::WriteSideBlob { blob: SideBlob::Trigger, .. } => "write triggers",
             Operation::Delete { .. } => "delete blob",
             Operation::ReadAccount => "read account",
+            Operation::ReadContent { .. } => "read content",
+            Operation::WriteContent { .. } => "write content",
+            Operation::List { .. } => "list blobs",
         }
     }
 
@@ -209,6 +251,8 @@ impl Operation {
             }
             Operation::Delete { .. } => (Method::Delete, blob.path()),
             Operation::ReadAccount => (Method::Head, blob.container_path()),
+            Operation::ReadContent { .. } => (Method::Get, blob.path()),
+            Operation::List { .. } => (Method::Get, blob.container_path()),
             _ => (Method::Put, blob.path()),
         };
         let path = account.prefix().to_string() + &path;
@@ -221,7 +265,7 @@ impl Operation {
         }
         headers.add("x-ms-version", API_VERSION);
         if method == Method::Put {
-            headers.add("content-length", "0");
+            headers.add("content-length", &self.content().len().to_string());
         }
         self.add_headers(&mut headers);
         let Headers(mut headers) = headers;
@@ -245,17 +289,36 @@ impl Operation {
             }
             Authorization::Nothing => {}
         }
-        let (origin, body) = (account.origin().into(), Secret::from(""));
+        let (origin, body) = (account.origin().into(), Secret::from(self.content()));
         Request { method, origin, path_and_query, headers, body }
     }
 
-    fn query(&self) -> &'static str {
+    fn content(&self) -> &str {
         match self {
+            Operation::WriteContent { content, .. } => content,
+            _ => "",
+        }
+    }
+
+    fn query(&self) -> String {
+        let query = match self {
             Operation::Read { .. }
             | Operation::CreateBlob
             | Operation::ReadSideBlob(_)
-            | Operation::WriteSideBlob { .. } => "",
-            Operation::Delete { .. } => "",
+            | Operation::WriteSideBlob { .. }
+            | Operation::ReadContent { .. }
+            | Operation::WriteContent { .. }
+            | Operation::Delete { .. } => "",
+            Operation::List { prefix, marker } => {
+                let mut query = format!(
+                    "restype=container&comp=list&include=metadata&maxresults={PAGE}&prefix={}&",
+                    percent::encode(prefix, percent::UNRESERVED)
+                );
+                if let Some(marker) = marker {
+                    query += &format!("marker={}&", percent::encode(marker, percent::UNRESERVED));
+                }
+                return query;
+            }
             Operation::ReadAccount => "restype=account&comp=properties&",
             Operation::CreateContainer => "restype=container&",
             Operation::WriteMetadata { .. } => "comp=metadata&",
@@ -264,7 +327,8 @@ impl Operation {
             | Operation::Change { .. }
             | Operation::Release { .. }
             | Operation::Break { .. } => "comp=lease&",
-        }
+        };
+        query.into()
     }
 
     fn add_headers(&self, headers: &mut Headers) {
@@ -275,11 +339,28 @@ impl Operation {
         const IF_NONE_MATCH: &str = "if-none-match";
         const BLOB_TYPE: (&str, &str) = ("x-ms-blob-type", "BlockBlob");
         match self {
-            Operation::ReadAccount => {}
-            Operation::Delete { lease } => {
+            Operation::ReadAccount | Operation::List { .. } => {}
+            Operation::Delete { lease, if_match } => {
                 if let Some(lease) = lease {
                     headers.add(LEASE, &lease.to_string());
                 }
+                if let Some(ETag(etag)) = if_match {
+                    headers.add(IF_MATCH, etag);
+                }
+            }
+            Operation::ReadContent { unless } => {
+                if let Some(ETag(etag)) = unless {
+                    headers.add(IF_NONE_MATCH, etag);
+                }
+            }
+            Operation::WriteContent { over, metadata, .. } => {
+                headers.add(BLOB_TYPE.0, BLOB_TYPE.1);
+                match over {
+                    Over::Anything => {}
+                    Over::Nothing => headers.add(IF_NONE_MATCH, "*"),
+                    Over::This(ETag(etag)) => headers.add(IF_MATCH, etag),
+                }
+                headers.add_all(metadata);
             }
             Operation::Read { lease } => {
                 if let Some(lease) = lease {

@@ -1,7 +1,7 @@
 //! What a credential must permit for each operation (REST: *Create a service SAS*, *Permissions for
 //! calling blob data operations*). The page on security has the same table.
 
-use super::operation::Operation;
+use super::operation::{Operation, Over};
 
 /// What one operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +16,18 @@ impl Operation {
     /// What it needs.
     pub fn permission(&self) -> Permission {
         let (letters, action) = match self {
-            Operation::Read { .. } | Operation::ReadSideBlob(_) => ("r", "containers/blobs/read"),
+            Operation::Read { .. } | Operation::ReadSideBlob(_) | Operation::ReadContent { .. } => {
+                ("r", "containers/blobs/read")
+            }
+            Operation::List { .. } => ("l", "containers/blobs/read"),
             Operation::CreateContainer => ("c or w (account SAS only)", "containers/write"),
             Operation::CreateBlob | Operation::WriteSideBlob { .. } => {
                 ("c or w", "containers/blobs/write")
             }
+            Operation::WriteContent { over: Over::Nothing, .. } => {
+                ("c or w", "containers/blobs/write")
+            }
+            Operation::WriteContent { .. } => ("w", "containers/blobs/write"),
             Operation::Acquire { .. }
             | Operation::Renew { .. }
             | Operation::Change { .. }
@@ -57,6 +64,12 @@ mod tests {
             Operation::Break { period: None, if_match: None },
             Operation::ReadSideBlob(SideBlob::Notice),
             Operation::ReadSideBlob(SideBlob::Successor),
+            Operation::ReadSideBlob(SideBlob::Candidates),
+            Operation::WriteSideBlob {
+                blob: SideBlob::Candidates,
+                over: None,
+                metadata: Metadata::default(),
+            },
             Operation::WriteSideBlob {
                 blob: SideBlob::Notice,
                 over: None,
@@ -69,8 +82,15 @@ mod tests {
             },
             Operation::WriteMetadata { lease, if_match, metadata: Metadata::default() },
             Operation::Change { lease, to: lease },
-            Operation::Delete { lease: None },
+            Operation::Delete { lease: None, if_match: None },
             Operation::ReadAccount,
+            Operation::ReadContent { unless: None },
+            Operation::WriteContent {
+                over: Over::Anything,
+                content: String::new(),
+                metadata: Metadata::default(),
+            },
+            Operation::List { prefix: String::new(), marker: None },
         ] {
             let Permission { letters, action } = operation.permission();
             let row = format!("| {} | {letters} | `{action}` |", operation.name());

@@ -19,6 +19,7 @@ use super::chance::Chance;
 use super::context::{Answered, Beside, Context, Outgoing, Todo};
 use super::credential_state::{ASK, CredentialState, Fetched, LEAST_FETCH, LONGEST_FETCH};
 use super::handing_over;
+use super::listing;
 use super::notice::{self, LEAST_NOTICE, LONGEST_NOTICE, Notice};
 use super::phase::{Hold, Phase};
 use super::problem::{Problem, ProblemClass};
@@ -65,6 +66,8 @@ impl Waiting {
                 CredentialState::fetch(credential, timeout).map(Todo::Fetch)
             }
             What::SideBlob(operation) => {
+                // Hosts that wait by other clocks give up in the same instant.
+                let timeout = Duration::from_millis(u64::try_from(timeout.as_millis()).ok()?);
                 Some(Outgoing { operation, timeout }.signed(pass?.clone()))
             }
         }
@@ -132,11 +135,11 @@ pub(super) fn beside_answered(
     let (Of::Reading(blob) | Of::Writing(blob)) = of else { return phase };
     let reply =
         reply.map(|raw| Answer::read(&operation, raw.status, &raw.headers).with_body(&raw.body));
-    let answered = Answered { operation: &operation, reply: &reply, sent, chance };
+    let mut answered = Answered { operation: &operation, reply: &reply, sent, chance };
     let result = answered.class().map_or(ExchangeResult::Unanswered, ExchangeResult::of);
     let took = context.now.saturating_sub(sent);
     context.effects.exchanges.push(Exchange { what: operation.name(), result, took });
-    side_blob_answered(blob, &answered, &mut phase, context);
+    side_blob_answered(blob, &mut answered, &mut phase, context);
     phase
 }
 
@@ -176,6 +179,10 @@ pub(super) fn queue(phase: &Phase, context: &Context<'_>) -> Vec<Waiting> {
         Phase::Holding(hold) => queue.extend(of_leader(hold, context).into_iter().flatten()),
         _ => {}
     }
+    // A handover, which has a limit, is not kept waiting by what nobody waits for.
+    if !hurries && matches!(phase, Phase::Watching(_) | Phase::Holding(_)) {
+        queue.extend(of_list(context));
+    }
     let at = if hurries { queue.len() } else { 0 };
     if let Some(token) = token(LONGEST_EARLY, context) {
         queue.insert(at, token);
@@ -186,6 +193,14 @@ pub(super) fn queue(phase: &Phase, context: &Context<'_>) -> Vec<Waiting> {
 fn side_blob(operation: Operation, due: Moment, longest: Duration) -> Waiting {
     let what = What::SideBlob(operation);
     Waiting { what, due, least: LEAST_NOTICE, beside: Duration::ZERO, longest }
+}
+
+/// What is due about the list of candidates: the last of all.
+fn of_list(context: &Context<'_>) -> Option<Waiting> {
+    let (state, settings) = (&context.state, context.settings);
+    let time = context.service_time();
+    let (due, operation) = state.listing.request(settings, state.steering.paused, time)?;
+    Some(side_blob(operation, due, LONGEST_NOTICE))
 }
 
 /// What a follower has to tell the leader.
@@ -243,11 +258,20 @@ pub(super) fn fetched(
 /// Takes the answer to a request about a side blob.
 pub(super) fn side_blob_answered(
     blob: SideBlob,
-    answered: &Answered<'_>,
+    answered: &mut Answered<'_>,
     phase: &mut Phase,
     context: &mut Context<'_>,
 ) {
-    let (now, settings, answer) = (context.now, context.settings, answered.answer());
+    let (now, settings) = (context.now, context.settings);
+    if blob == SideBlob::Candidates {
+        let writes = matches!(answered.operation, Operation::WriteSideBlob { .. });
+        let (told, own) = ((writes, answered.reply.as_ref().ok()), context.state.steering.paused);
+        let when = (context.service_time(), now);
+        let listing = &mut context.state.listing;
+        let changed = listing.answered(told, (settings, own), when, answered.chance);
+        context.effects.listing_changed |= changed;
+    }
+    let answer = answered.answer();
     let (took, slow) = (now.saturating_sub(answered.sent), context.was_slow());
     context.report(answer.and_then(|answer| strange(blob, answer, settings)));
     let follower = &mut context.state.follower;
@@ -282,6 +306,7 @@ fn strange(blob: SideBlob, answer: &Answer, settings: &Settings) -> Option<Probl
     let fit = match blob {
         SideBlob::Successor => Announcement::is_fit(seen),
         SideBlob::Notice => Notice::is_fit(seen),
+        SideBlob::Candidates => listing::is_fit(seen),
         SideBlob::Trigger => triggers::is_fit(seen),
     };
     let name = settings.election.side_blob_name(blob);

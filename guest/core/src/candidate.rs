@@ -29,6 +29,7 @@ use super::failure::Failure;
 use super::handing_over::winds_down;
 use super::holding;
 use super::last_will::LastWill;
+use super::listing::Listing;
 use super::one_turn::Prospect;
 use super::orders::Steering;
 use super::phase::{Phase, Watch};
@@ -50,7 +51,7 @@ use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
 /// The version of the state; bytes of another one count as none.
-const VERSION: u8 = 18;
+const VERSION: u8 = 19;
 
 /// A clock that is further off than this explains a refused signature.
 const SKEW: TimeDelta = TimeDelta::minutes(5);
@@ -92,7 +93,9 @@ impl<'s> Step<'s> {
         let Postponed { events, state } = state.map(Postponed::read).unwrap_or_default();
         let (mut phase, mut state) = recall(&state).unwrap_or_else(|| {
             let steering = Steering::new(elapsed + settings.warm_up);
-            let state = State { nonce: chance.bits(), steering, ..State::default() };
+            let nonce = chance.bits();
+            let listing = Listing::begin(settings, elapsed, nonce);
+            let state = State { nonce, steering, listing, ..State::default() };
             (Phase::Watching(Watch::at(elapsed)), state)
         });
         state.files = settings.files.clone();
@@ -202,12 +205,12 @@ impl<'s> Step<'s> {
         let context = &mut self.context;
         context.now = now;
         let (what, took) = (operation.name(), now.saturating_sub(sent));
-        let answered = Answered { operation: &operation, reply: &reply, sent, chance };
+        let mut answered = Answered { operation: &operation, reply: &reply, sent, chance };
         let result = answered.class().map_or(ExchangeResult::Unanswered, ExchangeResult::of);
         context.effects.exchanges.push(Exchange { what, result, took });
         if let Operation::ReadSideBlob(blob) | Operation::WriteSideBlob { blob, .. } = operation {
             // Not even the service's time is learnt from it.
-            return background::side_blob_answered(blob, &answered, &mut self.phase, context);
+            return background::side_blob_answered(blob, &mut answered, &mut self.phase, context);
         }
         if repeats(&answered, wall, context) {
             return;
@@ -301,6 +304,10 @@ impl<'s> Step<'s> {
                 }
                 _ => context.effects.turns.take(),
             },
+            candidates: context
+                .effects
+                .listing_changed
+                .then(|| context.state.listing.known.clone()),
             run: context.effects.run.take(),
             problems: core::mem::take(&mut context.effects.problems),
             exchanges: core::mem::take(&mut context.effects.exchanges),

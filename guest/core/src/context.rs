@@ -15,6 +15,7 @@ use super::failure::Failure;
 use super::follower::Follower;
 use super::health::Health;
 use super::hints::Hints;
+use super::listing::Listing;
 use super::next_record::Began;
 use super::orders::Steering;
 use super::problem::{Problem, ProblemClass, Reported};
@@ -46,6 +47,7 @@ pub(super) struct State {
     pub steering: Steering,
     pub follower: Follower,
     pub hints: Hints,
+    pub listing: Listing,
     pub reported: Reported,
     pub credential_state: CredentialState,
     /// What the files of the settings said when they were last good.
@@ -79,6 +81,8 @@ pub(super) struct Effects {
     pub turns_changed: bool,
     /// What a follower read of the leader's turns.
     pub turns: Option<Turns>,
+    /// The list of candidates may be another one than before.
+    pub listing_changed: bool,
 }
 
 /// By what a candidate may act for longer.

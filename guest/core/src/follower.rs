@@ -183,8 +183,8 @@ impl Follower {
                 metadata: match blob {
                     SideBlob::Notice => Notice::of(settings)?.write(),
                     SideBlob::Successor => self.announcement(settings)?.write(),
-                    // Commands write those.
-                    SideBlob::Trigger => return None,
+                    // The listing's, and what commands write.
+                    SideBlob::Candidates | SideBlob::Trigger => return None,
                 },
             },
         })
@@ -195,7 +195,9 @@ impl Follower {
     pub fn longest_request(&self, settings: &Settings) -> Duration {
         match self.request.as_ref().map(SideRequest::blob) {
             Some(SideBlob::Successor) => settings.timings.request_timeout,
-            Some(SideBlob::Notice | SideBlob::Trigger) | None => LONGEST_NOTICE,
+            Some(SideBlob::Notice | SideBlob::Candidates | SideBlob::Trigger) | None => {
+                LONGEST_NOTICE
+            }
         }
     }
 

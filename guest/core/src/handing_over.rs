@@ -106,8 +106,11 @@ pub(super) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
         && now >= order.until
     {
         let (to, why) = (&order.to, order.failure(!idle));
+        let others = context.state.listing.without(to, &settings.name);
+        let others = others.map(|names| format!(". The candidates seen lately are {names}"));
         let detail = format!(
-            "the leadership was not handed over to \"{to}\", and the leader goes on: {why}"
+            "the leadership was not handed over to \"{to}\", and the leader goes on: {why}{}",
+            others.unwrap_or_default()
         );
         // Work that is one turn for the whole leadership may have come to its end already.
         let worked = hold.record.last.is_some_and(|last| last.attempt > 0);

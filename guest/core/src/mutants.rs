@@ -110,6 +110,8 @@ pub enum Mutant {
     HintsWithoutLimit,
     /// A hint changes nothing.
     HintIgnored,
+    /// A candidate that writes the list of candidates forgets the others.
+    ListsOnlyItself,
     /// A new leader does not know which triggers had their turn.
     TriggerForgotten,
     /// A leader sees no triggers but those that it is told of.
@@ -119,7 +121,7 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 50] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -167,6 +169,7 @@ impl Mutant {
         Self::WillBeforeStop,
         Self::HintsWithoutLimit,
         Self::HintIgnored,
+        Self::ListsOnlyItself,
         Self::TriggerForgotten,
         Self::TriggersUnseen,
     ];

@@ -70,6 +70,7 @@ impl Report {
             turns: None,
             run: None,
             problems: vec![Problem { class: ProblemClass::Configuration, detail }],
+            candidates: None,
             exchanges: Vec::new(),
             again_in: PAUSE,
         }

@@ -39,6 +39,9 @@ use tenure_base::prelude::*;
 /// The format that this version writes, and the newest that it reads.
 const FORMAT: u64 = 2;
 
+/// The format of an election that is over for ever.
+const CLOSED: &str = "closed";
+
 /// As much as the service takes: names and addresses with no ASCII in them fill more than half of it.
 const MOST_BYTES: usize = 8192;
 
@@ -134,6 +137,8 @@ pub enum RecordError {
     Older(String),
     /// A field cannot be read.
     Garbled(String),
+    /// The election is over for ever. protocol.md §14.2.
+    Closed,
 }
 
 impl Record {
@@ -144,6 +149,11 @@ impl Record {
     /// The metadata is not a record that this version may write over.
     pub fn read(metadata: &Metadata) -> Result<Option<Self>, RecordError> {
         Self::parse(metadata).map(|(record, _)| record)
+    }
+
+    /// The metadata of an election that is over for ever: no candidate contends for it any more.
+    pub fn closed() -> Metadata {
+        Metadata::from_iter([(field::FORMAT, CLOSED)])
     }
 
     /// The same, and the fields whose texts no candidate writes.
@@ -160,6 +170,7 @@ impl Record {
             Ok(FORMAT) => {}
             Ok(..FORMAT) => return Err(RecordError::Older(format.into())),
             Ok(_) => return Err(RecordError::Newer(format.into())),
+            Err(_) if format == CLOSED => return Err(RecordError::Closed),
             Err(_) => return Err(RecordError::Garbled(field::FORMAT.into())),
         }
         if size(metadata) > MOST_BYTES {

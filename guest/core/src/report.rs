@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use super::failure::Failure;
 use super::history::Incumbent;
+use super::listing::Listed;
 use super::problem::Problem;
 use super::record::{Kind, Outcome};
 use super::service_clock::Timestamp;
@@ -209,6 +210,8 @@ pub struct Report {
     /// How the turns of the election go by its record, where that may be news: when a candidate begins to lead, a
     /// turn was claimed or ended, and when a follower has read the record.
     pub turns: Option<Turns>,
+    /// The candidates that were seen lately, where that may be news.
+    pub candidates: Option<Vec<Listed>>,
     /// A turn to run now, already claimed.
     pub run: Option<Turn>,
     /// What went wrong.

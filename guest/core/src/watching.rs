@@ -256,7 +256,9 @@ fn judge_next(record: Option<Record>, context: &Context<'_>) -> Result<(), Unusa
 
 /// The blob cannot be led with as it is.
 fn refuse(problem: Unusable, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
-    context.report_problem(ProblemClass::Configuration, problem.detail);
+    if !problem.is_closed {
+        context.report_problem(ProblemClass::Configuration, problem.detail);
+    }
     stay_out(context, chance)
 }
 

@@ -7,7 +7,7 @@ use super::clock;
 use tenure_azure::operation::Request;
 use tenure_core::{
     Complaint, Ended, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
-    Incumbent, LeaseState, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role,
+    Incumbent, LeaseState, Listed, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role,
     Settings, Snapshot, Started, Timestamp, Told, TriggerState, Turn, TurnId, Turns,
 };
 use tenure_wasi::nanos;
@@ -200,11 +200,20 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
         successor: report.successor,
         promise: report.promise.map(nanos),
         turns: report.turns.map(Into::into),
+        candidates: report
+            .candidates
+            .map(|candidates| candidates.into_iter().map(Into::into).collect()),
         run: report.run.zip(settings).map(|(run, settings)| turn(run, settings)),
         background: None,
         problems: report.problems.into_iter().map(Into::into).collect(),
         exchanges: report.exchanges.into_iter().map(Into::into).collect(),
         again_in: nanos(report.again_in),
+    }
+}
+
+impl From<Listed> for wit::Listed {
+    fn from(Listed { name, address, paused, failover, seen }: Listed) -> Self {
+        Self { name, address, paused, failover: failover.map(nanos), seen: seen.0 }
     }
 }
 

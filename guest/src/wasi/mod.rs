@@ -14,6 +14,7 @@ mod cron;
 mod host;
 mod invocation;
 mod service;
+mod side_blobs;
 #[cfg_attr(feature = "webhook", path = "work/webhook.rs")]
 #[cfg_attr(not(feature = "webhook"), path = "work/handler.rs")]
 mod work;
@@ -28,8 +29,8 @@ use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_core::{
     Ask, Begins, Beside, Chance, Complaint, CredentialState, Failure, Fetch, Fetched,
-    LONGEST_FETCH, LastWill, Moment, Placing, Problem, ProblemClass, Report, Settings, Snapshot,
-    Step, Todo, TriggerState,
+    LONGEST_FETCH, LastWill, Moment, Placing, Problem, ProblemClass, Report, Session, Settings,
+    Snapshot, Step, Todo, TriggerState,
 };
 
 /// What the macro makes of `wit/`.
@@ -51,12 +52,15 @@ use tenure_wasi::MOST_BODY;
 /// The longest break period, in seconds (Lease Blob, REST reference).
 const LONGEST_BREAK: u64 = 60;
 
-/// A request for people is sent so often: when the first two were refused for the clock and for the
+/// A request outside an election is sent so often: when the first two were refused for the clock and for the
 /// first key, a third can be right.
 const MOST_TRIES: u32 = 3;
 
 /// Of several commands that write at a time one is done in each round.
 const MOST_ROUNDS: u32 = 12;
+
+/// The most bytes of a content, or of a page of a list.
+const MOST_CONTENT: usize = 4 * 1024 * 1024;
 
 struct Component;
 
@@ -131,6 +135,16 @@ impl Guest for Component {
         looked.map(Into::into).map_err(Into::into)
     }
 
+    fn candidates() -> Result<Vec<wit::Listed>, wit::Problem> {
+        let settings = usable_settings().map_err(wit::Problem::from)?;
+        let clock = OwnClock::start();
+        let operation = Operation::ReadSideBlob(SideBlob::Candidates);
+        let now = || clock.now();
+        let answer = ask_for_people(&settings, operation, &mut CredentialState::default(), &now);
+        let listed = answer.and_then(|answer| tenure_core::listed(&answer, &settings));
+        listed.map(|listed| listed.into_iter().map(Into::into).collect()).map_err(Into::into)
+    }
+
     fn trigger(id: String, place: bool) -> Result<wit::TriggerState, wit::Problem> {
         let settings = usable_settings().map_err(wit::Problem::from)?;
         let clock = OwnClock::start();
@@ -158,9 +172,22 @@ fn send(
     ask: &Ask,
     date: chrono::DateTime<chrono::Utc>,
 ) -> Result<Answer, Failure> {
+    send_and_read(settings, ask, date).map(|(answer, _)| answer)
+}
+
+/// The same, with the body.
+fn send_and_read(
+    settings: &Settings,
+    ask: &Ask,
+    date: chrono::DateTime<chrono::Utc>,
+) -> Result<(Answer, Vec<u8>), Failure> {
     let request = ask.request(settings, date);
-    let answer = tenure_wasi::send(&request, ask.timeout, |_| MOST_BODY)?;
-    Ok(Answer::read(&ask.operation, answer.status, &answer.headers).with_body(&answer.body))
+    let has_content =
+        matches!(ask.operation, Operation::ReadContent { .. } | Operation::List { .. });
+    let most: fn(u16) -> usize = if has_content { |_| MOST_CONTENT } else { |_| MOST_BODY };
+    let answer = tenure_wasi::send(&request, ask.timeout, most)?;
+    let read = Answer::read(&ask.operation, answer.status, &answer.headers);
+    Ok((read.with_body(&answer.body), answer.body))
 }
 
 fn fetch(fetch: &Fetch) -> Fetched {
@@ -240,36 +267,47 @@ fn trigger(
 }
 
 /// One request outside an election. Asked twice when the first try got no answer: an idle
-/// connection of the host may have died; and when it was refused, for then the clock may be wrong,
-/// or another key be right.
+/// connection of the host may have died.
 fn ask_for_people(
     settings: &Settings,
     operation: Operation,
     credential_state: &mut CredentialState,
     now: &dyn Fn() -> Moment,
 ) -> Result<Answer, Problem> {
+    let credential = core::mem::take(credential_state);
+    let mut session = Session::of(credential);
+    let answer = ask(settings, operation, &mut session, true, now);
+    *credential_state = session.credential;
+    answer.map(|(answer, _)| answer)
+}
+
+/// One request outside an election, and the body of the answer. Sent again when it was refused, for then the clock may be
+/// wrong, or another key be right; and if so wanted when it got no answer.
+fn ask(
+    settings: &Settings,
+    operation: Operation,
+    session: &mut Session,
+    again_unanswered: bool,
+    now: &dyn Fn() -> Moment,
+) -> Result<(Answer, Vec<u8>), Problem> {
     let credential = settings.account.credential();
     let timeout = settings.timings.request_timeout;
     let mut ask = Ask { operation, timeout, pass: Pass::Own };
-    let mut service_date = None;
-    let mut tries = 0;
+    let (mut tries, mut is_corrected) = (0, false);
     loop {
-        ask.pass = match credential_state.pass(credential, now()) {
-            Some(pass) => pass,
-            None => {
-                hold_token(credential, credential_state, now)?;
-                credential_state.pass(credential, now()).unwrap_or(Pass::Own)
-            }
-        };
-        let reply = send(settings, &ask, service_date.unwrap_or_else(clock::wall));
+        ask.pass = pass(credential, &mut session.credential, timeout, now)?;
+        let reply = send_and_read(settings, &ask, clock::wall() + session.ahead());
         tries += 1;
         let again = match &reply {
-            Err(_) => true,
-            Ok(answer) => {
-                let dated = answer.date.filter(|_| answer.status == 403 && service_date.is_none());
-                service_date = service_date.or(dated);
+            Err(_) => again_unanswered,
+            Ok((answer, _)) => {
+                let dated = answer.date.filter(|_| answer.status == 403 && !is_corrected);
+                if let Some(date) = dated {
+                    session.set_ahead(date - clock::wall());
+                    is_corrected = true;
+                }
                 // The clock first: a key is not to blame before it is right.
-                dated.is_some() || credential_state.answered(credential, answer, now()).is_some()
+                dated.is_some() || session.credential.answered(credential, answer, now()).is_some()
             }
         };
         if !again || tries == MOST_TRIES {
@@ -279,22 +317,42 @@ fn ask_for_people(
     }
 }
 
+/// What to send a request with. A token that is to be renewed is good meanwhile.
+fn pass(
+    credential: &Credential,
+    credential_state: &mut CredentialState,
+    patience: Duration,
+    now: &dyn Fn() -> Moment,
+) -> Result<Pass, Problem> {
+    let is_due = credential_state.due(credential).is_some_and(|due| due <= now());
+    match credential_state.pass(credential, now()) {
+        Some(pass) if !is_due => return Ok(pass),
+        Some(_) => {
+            let _ = fetch_token(credential, credential_state, patience, now);
+        }
+        None => hold_token(credential, credential_state, now)?,
+    }
+    Ok(credential_state.pass(credential, now()).unwrap_or(Pass::Own))
+}
+
 /// Has a token, by one request or two.
 fn hold_token(
     credential: &Credential,
     credential_state: &mut CredentialState,
     now: &dyn Fn() -> Moment,
 ) -> Result<(), Problem> {
-    let mut tries = 0;
-    loop {
-        let sent = now();
-        let Some(asked) = CredentialState::fetch(credential, LONGEST_FETCH) else { return Ok(()) };
-        let (reply, wall) = (fetch(&asked), clock::wall());
-        let taken =
-            credential_state.fetched(credential, reply, (sent, now()), wall, &mut HostChance);
-        tries += 1;
-        if taken.is_ok() || tries == 2 {
-            return taken;
-        }
-    }
+    let first = fetch_token(credential, credential_state, LONGEST_FETCH, now);
+    first.or_else(|_| fetch_token(credential, credential_state, LONGEST_FETCH, now))
+}
+
+fn fetch_token(
+    credential: &Credential,
+    credential_state: &mut CredentialState,
+    timeout: Duration,
+    now: &dyn Fn() -> Moment,
+) -> Result<(), Problem> {
+    let sent = now();
+    let Some(asked) = CredentialState::fetch(credential, timeout) else { return Ok(()) };
+    let (reply, wall) = (fetch(&asked), clock::wall());
+    credential_state.fetched(credential, reply, (sent, now()), wall, &mut HostChance)
 }

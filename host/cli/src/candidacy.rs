@@ -10,7 +10,7 @@ use super::supervisor::Link;
 use super::telemetry::Witness;
 use super::understood::Understood;
 use std::ffi::OsString;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
 use tenure::component::{CheckError, ComponentError, ElectionComponent, Engine};
@@ -50,7 +50,7 @@ pub(super) struct Candidacy {
     vocabulary: Vocabulary,
     /// It watches the leader: it has an address itself, or observes.
     watches: bool,
-    board: Arc<Board>,
+    pub board: Arc<Board>,
     orders: mpsc::Receiver<Order>,
 }
 
@@ -147,9 +147,10 @@ impl Candidacy {
         }))
     }
 
-    /// Shares the words for settings with another one, where they are the same.
-    pub(super) fn speaking_like(mut self, other: Option<&Self>) -> Self {
-        self.vocabulary = self.vocabulary.or_same(other.map(|other| &other.vocabulary));
+    /// Shares the words for settings with others, where they are the same.
+    pub(super) fn sharing(mut self, words: &OnceLock<Vocabulary>) -> Self {
+        let words = words.get_or_init(|| self.vocabulary.clone());
+        self.vocabulary = self.vocabulary.or_same(words);
         self
     }
 

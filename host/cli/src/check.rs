@@ -6,7 +6,7 @@ use super::candidacy::Candidacy;
 use super::configuration::Configuration;
 use super::doctor::connection;
 use super::doctor::examination::{Finding, Verdict};
-use super::judged::{judge, leave_wills, outside};
+use super::judged::{Shared, leave_wills, outside};
 use super::log::Log;
 use super::print;
 use super::settings::table::{JSON, OFFLINE};
@@ -40,9 +40,16 @@ pub(super) async fn check(line: &CommandLine) -> ExitCode {
     let logs = configurations.iter().map(|_| Log::nowhere()).collect();
     let mut beside = Vec::new();
     let outside = outside(&engine, &clock, &mut configurations, Some(&mut beside)).await;
-    let (fronts, here) = (outside.fronts, Handle::current());
-    let judging = judge(&engine, &clock, &mut elections, &mut configurations, logs, fronts, &here);
-    let candidacies = match judging.await {
+    let (authorities, here) = (outside.authorities.clone(), Handle::current());
+    let loaded = Shared::load((engine, clock), authorities, &Log::nowhere(), &here).await;
+    let judged = match &loaded {
+        Ok(shared) => {
+            let (each, fronts) = (&mut configurations, outside.fronts);
+            shared.judge_all(&mut elections, each, logs, fronts).await
+        }
+        Err(failure) => Err(failure.clone()),
+    };
+    let candidacies = match judged {
         Ok(Some(candidacies)) => candidacies,
         Ok(None) => return complain(&elections.complaints, json),
         Err(failure) => return fail(failure),

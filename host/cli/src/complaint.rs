@@ -26,6 +26,12 @@ impl Complaint {
     }
 }
 
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.source, self.problem, self.advice)
+    }
+}
+
 /// All complaints, for people.
 pub(super) fn report(complaints: &[Complaint]) -> String {
     let mut text = String::from(match complaints.len() {

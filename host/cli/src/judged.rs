@@ -4,9 +4,11 @@ use super::candidacy::{Candidacy, Front};
 use super::compiling;
 use super::configuration::Configuration;
 use super::log::Log;
-use super::settings::Elections;
 use super::settings::table::{COMMAND, HEALTH_LISTEN, LISTEN, NO_WORK};
+use super::settings::{Elections, Vocabulary};
 use super::variables;
+use std::net::SocketAddr;
+use std::sync::OnceLock;
 use tenure::clock::BootClock;
 use tenure::component::{ElectionComponent, Engine};
 use tenure::egress::Authorities;
@@ -27,6 +29,19 @@ pub(super) struct Outside {
     pub notes: Vec<String>,
     /// One for each election.
     pub fronts: Vec<Front>,
+    /// Where it listens.
+    pub address: Option<SocketAddr>,
+}
+
+/// What the candidates of a process are judged with, and have in common afterwards.
+pub(super) struct Shared {
+    pub engine: Engine,
+    pub clock: BootClock,
+    component: ElectionComponent,
+    /// The one that the candidates will be on.
+    runtime: Handle,
+    /// What settings are called, where that is the same for all.
+    vocabulary: OnceLock<Vocabulary>,
 }
 
 /// Binds the listeners. With `beside`, a candidate with these settings may be running: what that would use already
@@ -53,46 +68,72 @@ pub(super) async fn outside(
         notes.extend(variables::unread(&first.given.table));
     }
     configurations.iter().filter_map(Configuration::host_on_record).for_each(|h| hosts.add(&h));
-    configurations.iter_mut().for_each(|c| c.default_address(listener.as_ref()));
+    let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+    configurations.iter_mut().for_each(|c| c.default_address(address));
     let fronts = configurations.iter().map(|c| Front::new(c, clock)).collect();
-    Outside { listener, probes, control, hosts, authorities, notes, fronts }
+    Outside { listener, probes, control, hosts, authorities, notes, fronts, address }
 }
 
-/// Judges all settings, and loads all components; none when there is something to complain about, which is added to
-/// `elections`. `runtime` is the one that the candidates will be on.
-///
-/// # Errors
-///
-/// Why there can be no candidate, whatever the settings are.
-pub(super) async fn judge(
-    engine: &Engine,
-    clock: &BootClock,
-    elections: &mut Elections,
-    configurations: &mut [Configuration],
-    logs: Vec<Log>,
-    fronts: Vec<Front>,
-    runtime: &Handle,
-) -> Result<Option<Vec<Candidacy>>, String> {
-    let count = configurations.len();
-    let Some(log) = logs.first() else { return Ok(None) };
-    // All candidates of this process share it.
-    let (of, at) = (engine.clone(), clock.clone());
-    let load = move || ElectionComponent::new(&of, Variables::new(), &at);
-    let shared = compiling::load(log, "the election component", load).await;
-    // Those who trust the same servers share their connections too.
-    let authorities = configurations.first().map(|first| first.authorities.clone());
-    let shared = shared.map_err(|error| error.to_string())?;
-    let shared = shared.trusting(authorities.unwrap_or_default());
-    let mut candidacies: Vec<Candidacy> = Vec::new();
-    for ((configuration, log), front) in configurations.iter_mut().zip(logs).zip(fronts) {
-        let judged = Candidacy::judge(engine, &shared, clock, configuration, log, front, runtime);
-        let judged = judged.await?.map(|judged| judged.speaking_like(candidacies.first()));
-        candidacies.extend(judged);
-        elections.complain(std::mem::take(&mut configuration.complaints));
+impl Shared {
+    /// Loads the election component, which takes a while where it has to be compiled.
+    ///
+    /// # Errors
+    ///
+    /// Why there can be no candidate, whatever the settings are.
+    pub(super) async fn load(
+        (engine, clock): (Engine, BootClock),
+        authorities: Authorities,
+        log: &Log,
+        runtime: &Handle,
+    ) -> Result<Self, String> {
+        let (of, at) = (engine.clone(), clock.clone());
+        let load = move || ElectionComponent::new(&of, Variables::new(), &at);
+        let component = compiling::load(log, "the election component", load).await;
+        // Those who trust the same servers share their connections too.
+        let component = component.map_err(|error| error.to_string())?.trusting(authorities);
+        let (runtime, vocabulary) = (runtime.clone(), OnceLock::new());
+        Ok(Self { engine, clock, component, runtime, vocabulary })
     }
-    // One that cannot begin means that none does.
-    let all = elections.complaints.is_empty() && candidacies.len() == count;
-    Ok(all.then_some(candidacies))
+
+    /// Judges the settings of one candidate, and loads its handler; none when there is something to complain about.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load).
+    pub(super) async fn judge(
+        &self,
+        configuration: &mut Configuration,
+        log: Log,
+        front: Front,
+    ) -> Result<Option<Candidacy>, String> {
+        let Self { engine, clock, component, runtime, vocabulary } = self;
+        let judged =
+            Candidacy::judge(engine, component, clock, configuration, log, front, runtime).await?;
+        Ok(judged.map(|judged| judged.sharing(vocabulary)))
+    }
+
+    /// Judges those of all; none when there is something to complain about, which is added to `elections`.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load).
+    pub(super) async fn judge_all(
+        &self,
+        elections: &mut Elections,
+        configurations: &mut [Configuration],
+        logs: Vec<Log>,
+        fronts: Vec<Front>,
+    ) -> Result<Option<Vec<Candidacy>>, String> {
+        let count = configurations.len();
+        let mut candidacies = Vec::new();
+        for ((configuration, log), front) in configurations.iter_mut().zip(logs).zip(fronts) {
+            candidacies.extend(self.judge(configuration, log, front).await?);
+            elections.complain(std::mem::take(&mut configuration.complaints));
+        }
+        // One that cannot begin means that none does.
+        let all = elections.complaints.is_empty() && candidacies.len() == count;
+        Ok(all.then_some(candidacies))
+    }
 }
 
 /// Has leaders leave last wills with their supervisor, unless it could not know that all work is over: why not. An

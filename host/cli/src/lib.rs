@@ -5,6 +5,7 @@
 mod args;
 mod break_lease;
 mod candidacy;
+mod candidates;
 mod check;
 mod compiling;
 mod complaint;
@@ -19,11 +20,13 @@ mod exposed;
 mod handler;
 mod history;
 mod judged;
+mod lists;
 #[cfg(unix)]
 mod lock;
 mod log;
 mod look;
 mod manual;
+mod process;
 mod ready;
 mod reset_slot;
 mod role;
@@ -44,7 +47,6 @@ mod systemd;
 mod telemetry;
 mod terminal;
 mod text;
-mod thread;
 mod trigger;
 mod understood;
 mod variables;
@@ -109,6 +111,9 @@ fn obey() -> ExitCode {
         Command::Status => with_runtime(1, |runtime| runtime.block_on(status::status(line))),
         Command::Watch => with_runtime(1, |runtime| runtime.block_on(watch::watch(line))),
         Command::History => with_runtime(1, |runtime| runtime.block_on(history::history(line))),
+        Command::Candidates => {
+            with_runtime(1, |runtime| runtime.block_on(candidates::candidates(line)))
+        }
         Command::Doctor => with_runtime(1, |runtime| runtime.block_on(doctor::doctor(line))),
         Command::ResetSlot => {
             with_runtime(1, |runtime| runtime.block_on(reset_slot::reset_slot(line)))

@@ -4,7 +4,7 @@
 
 use super::complaint::{self, Complaint, printable};
 use super::configuration::Configuration;
-use super::judged::{judge, leave_wills, outside};
+use super::judged::{Shared, leave_wills, outside};
 use super::log::{Log, Output};
 use super::run::{style, whose};
 use super::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
@@ -94,9 +94,9 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
         Err(error) => return failed(format_args!("the log cannot be written: {error}")),
     };
     let whose = whose(&configuration);
-    let logs = log.problems_only(!all).shared(std::slice::from_ref(&whose));
+    let log = log.problems_only(!all).of(&whose);
     let link = supervised.as_ref().map_err(Clone::clone);
-    let link = link.and_then(|supervised| supervised.link(style, vec![whose.clone()]));
+    let link = link.and_then(|supervised| supervised.link(style));
     let mut configurations = [configuration];
     if link.is_ok() {
         leave_wills(&mut configurations);
@@ -107,8 +107,12 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
         return ExitCode::from(FAILED);
     };
     let mut elections = Elections::default();
-    let (fronts, here) = (outside.fronts, Handle::current());
-    let judging = judge(&engine, &clock, &mut elections, &mut configurations, logs, fronts, &here);
+    let (authorities, here) = (outside.authorities.clone(), Handle::current());
+    let judging = async {
+        let (each, fronts) = (&mut configurations, outside.fronts);
+        let shared = Shared::load((engine, clock.clone()), authorities, &log, &here).await?;
+        shared.judge_all(&mut elections, each, vec![log], fronts).await
+    };
     let judged = select! {
         biased;
         // Nothing was sent yet.
@@ -127,7 +131,10 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
     let changed = Arc::new(Notify::new());
     let watcher = Arc::new(Watcher::new(outside.authorities));
     let link = link.ok();
-    let supervisor = link.clone().map(|link| (link, 0));
+    let supervisor = link.clone().map(|link| {
+        let of = link.add(whose.clone());
+        (link, of)
+    });
     // Of so short a life nothing is sent to a collector.
     let witness = Telemetry::default().witness(&whose);
     let mut contender = candidacy.contender(clock.clone(), &changed, &watcher, supervisor, witness);

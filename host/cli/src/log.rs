@@ -55,7 +55,10 @@ pub(super) struct Style {
 /// Whose log it is, as lines tell it.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Whose {
+    /// Empty, as the other: it is that of the process.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub election: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub candidate: String,
 }
 
@@ -71,9 +74,15 @@ pub(super) struct Log {
     terminal: bool,
     colour: bool,
     whose: Arc<Whose>,
-    /// Where one process has several candidates, lines for people name the election too: how much room the
-    /// longest name takes.
-    width: Option<usize>,
+    named: Arc<Named>,
+}
+
+/// Elections that have a log. Where one process has several candidates, lines for people name the election too.
+#[derive(Default)]
+struct Named {
+    count: AtomicUsize,
+    /// How much room the longest name takes.
+    width: AtomicUsize,
 }
 
 /// Where lines of one origin wait to be written.
@@ -95,7 +104,7 @@ pub(super) struct Waiting {
 pub(super) struct Written(Receiver<()>);
 
 impl Log {
-    /// Starts the log, of which each candidate gets a [share](Self::shared).
+    /// Starts the log, of which each candidate gets a [share](Self::of).
     pub(super) fn start(style: Style) -> io::Result<(Self, Written)> {
         let output = style.output;
         let terminal = match output {
@@ -137,23 +146,21 @@ impl Log {
             terminal,
             colour,
             whose: Arc::default(),
-            width: None,
+            named: Arc::default(),
         };
         (log, waiting)
     }
 
-    /// Logs of the candidates of this process on the same output, each with room of its own.
-    pub(super) fn shared(&self, candidates: &[Whose]) -> Vec<Self> {
-        let widths = candidates.iter().map(|whose| whose.election.chars().count());
-        let width = widths.max().filter(|_| candidates.len() > 1);
-        let log = |whose: &Whose| Self {
+    /// That of a candidate of this process, on the same output with room of its own.
+    pub(super) fn of(&self, whose: &Whose) -> Self {
+        self.named.count.fetch_add(1, Ordering::Relaxed);
+        self.named.width.fetch_max(whose.election.chars().count(), Ordering::Relaxed);
+        Self {
             of_election: Room::new("events", OF_ELECTION),
             of_handler: Room::new("lines of the handler", OF_HANDLER),
             whose: Arc::new(whose.clone()),
-            width,
             ..self.clone()
-        };
-        candidates.iter().map(log).collect()
+        }
     }
 
     /// One that tells of problems alone, if it is wanted so.
@@ -193,7 +200,9 @@ impl Log {
             Format::Text => {
                 let now = now.with_timezone(&Local);
                 let time = now.format(if self.terminal { text::TIME } else { text::DATE_AND_TIME });
-                let election = self.width.map(|width| (self.whose.election.as_str(), width));
+                let width = self.named.width.load(Ordering::Relaxed);
+                let several = self.named.count.load(Ordering::Relaxed) > 1;
+                let election = several.then_some((self.whose.election.as_str(), width));
                 text::line(&time, election, event, self.colour)
             }
         };
@@ -412,23 +421,26 @@ mod tests {
     fn of_several_candidates_each_line_says_which() {
         let (log, waiting) = Log::new(JSON, false);
         let names = [whose("jobs/a", "ada"), whose("jobs/longer", "ben")];
-        let logs = log.shared(&names);
+        let logs = names.each_ref().map(|whose| log.of(whose));
         logs[1].event(&Event::Stopped);
         let [line] = &read(&waiting, "")[..] else { panic!("one line") };
         let expected = r#""election":"jobs/longer","candidate":"ben","event":"stopped"}"#;
         assert!(line.ends_with(expected), "{line}");
         let (log, waiting) = Log::new(TEXT, true);
-        log.shared(&names)[0].event(&Event::Stopped);
-        log.shared(&names[..1])[0].event(&Event::Stopped);
+        let first = log.of(&names[0]);
+        first.event(&Event::Stopped);
+        // From here on it has to be told from another one.
+        log.of(&names[1]);
+        first.event(&Event::Stopped);
         let lines = read(&waiting, "");
-        assert!(lines[0].contains("  jobs/a       ") && lines[0].contains("stopped"), "{lines:?}");
-        assert!(!lines[1].contains("jobs/a"), "{lines:?}");
+        assert!(!lines[0].contains("jobs/a"), "{lines:?}");
+        assert!(lines[1].contains("  jobs/a       ") && lines[1].contains("stopped"), "{lines:?}");
     }
 
     #[test]
     fn a_candidate_that_tells_much_leaves_room_for_the_others() {
         let (log, waiting) = Log::new(JSON, false);
-        let logs = log.shared(&[whose("jobs/a", "ada"), whose("jobs/b", "ben")]);
+        let logs = [whose("jobs/a", "ada"), whose("jobs/b", "ben")].map(|whose| log.of(&whose));
         for _ in 0..2 * OF_ELECTION {
             logs[0].event(&renewed());
         }

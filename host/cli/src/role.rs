@@ -7,23 +7,22 @@ use super::log::Format;
 use super::signals::StatusSignal;
 use std::fmt::Write as _;
 use std::io::{Write as _, stderr};
-use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
 use tenure::program::server::{LastTurn, Summary};
-use tenure::server::Board;
+use tenure::server::Roster;
 
 /// Answers each signal. Never ends.
 pub(super) async fn on_signal(
     signal: &mut StatusSignal,
-    boards: &[Arc<Board>],
+    roster: &Roster,
     clock: &BootClock,
     format: Format,
 ) {
     loop {
         signal.next().await;
         let now = clock.now();
-        let summaries = boards.iter().map(|board| board.summary(now));
+        let summaries = roster.boards().into_iter().map(|board| board.summary(now));
         let texts = summaries.map(|summary| match format {
             Format::Text => text(&summary),
             Format::Json => log::json_line(&summary).unwrap_or_default() + "\n",

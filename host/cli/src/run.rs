@@ -3,28 +3,28 @@
 use super::complaint;
 use super::configuration::Configuration;
 use super::descriptors;
-use super::judged::{Outside, judge, leave_wills, outside};
+use super::judged::{Outside, Shared, leave_wills, outside};
+use super::lists::Lists;
 use super::log::{Format, Log, Output, Style, Whose};
+use super::process::Process;
 use super::settings::table::{LOG, LOG_LEVEL};
 use super::settings::{CommandLine, Elections, Given};
-use super::signals::{REPEATED, Signals, StatusSignal};
+use super::signals::{REPEATED, ReloadSignal, Signals, StatusSignal};
 use super::supervisor::Supervised;
 use super::systemd;
 use super::telemetry::Telemetry;
-use super::thread::ElectionThread;
 use super::{UNUSABLE, fail, role};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tenure::clock::BootClock;
 use tenure::component::Engine;
+use tenure::program::elections::Tasks;
 use tenure::runner::{Class, Event};
-use tenure::server::{Board, Server, Watcher};
+use tenure::server::{Roster, Server, Watcher};
 use tenure::settings::names;
 use tokio::select;
-use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::sync::Notify;
 use tracing::Level;
 
 /// A second signal did not wait for the lease to be released.
@@ -55,9 +55,10 @@ async fn take_part(
     supervised: Option<Result<Supervised, String>>,
 ) -> ExitCode {
     // Before anything is sent: a signal in between must not leave a lease behind.
-    let (mut signals, mut status) = match (Signals::new(), StatusSignal::new()) {
-        (Ok(signals), Ok(status)) => (signals, status),
-        (Err(error), _) | (_, Err(error)) => {
+    let signals = (Signals::new(), StatusSignal::new(), ReloadSignal::new());
+    let (mut signals, mut status, mut reload) = match signals {
+        (Ok(signals), Ok(status), Ok(reload)) => (signals, status, reload),
+        (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
             return fail(format_args!("signals cannot be handled: {error}"));
         }
     };
@@ -68,96 +69,122 @@ async fn take_part(
     let clock = BootClock::new();
     let mut elections = Elections::of(line);
     let given = std::mem::take(&mut elections.given);
+    let patterns: Vec<_> = given.iter().map(|given| given.pattern).collect();
     let mut configurations: Vec<_> = given.into_iter().map(configuration).collect();
-    let count = configurations.len();
-    // What holds for the process is the same in each of them.
-    let Some(of_process) = configurations.first_mut() else { return refuse(&elections) };
-    let style = style(of_process, Output::Stdout);
+    let candidates: Vec<_> = configurations.iter().map(whose).collect();
+    let count = candidates.len();
+    // What holds for the process is the same in each of them. A list may have no name yet.
+    let kind = elections.patterns.first().filter(|_| count == 0 && elections.complaints.is_empty());
+    let mut of_kind: Vec<_> =
+        kind.map(|kind| configuration(kind.given.clone())).into_iter().collect();
+    let of_process = if count == 0 { &mut of_kind } else { &mut configurations };
+    let Some(first) = of_process.first_mut() else { return refuse(&elections) };
+    let style = style(first, Output::Stdout);
     let format = style.format;
     let (log, written) = match Log::start(style) {
         Ok(started) => started,
         Err(error) => return fail(format_args!("the log cannot be written: {error}")),
     };
-    let candidates: Vec<_> = configurations.iter().map(whose).collect();
-    let logs = log.shared(&candidates);
-    let own_log = logs.first().cloned();
-    drop(log);
-    let thread = match ElectionThread::start() {
-        Ok(thread) => thread,
+    let logs: Vec<_> = candidates.iter().map(|whose| log.of(whose)).collect();
+    // What concerns all of them is told of the first.
+    let own_log = logs.first().unwrap_or(&log).clone();
+    let tasks = match Tasks::start() {
+        Ok(tasks) => tasks,
         Err(error) => return fail(format_args!("the elections have no thread: {error}")),
+    };
+    let roster = match Roster::new(&clock) {
+        Ok(roster) => roster,
+        Err(error) => return fail(error),
     };
     let link = supervised.as_ref().map(|supervised| {
         // What it is told comes from there.
-        let _there = thread.runtime.enter();
-        supervised.as_ref().map_err(Clone::clone)?.link(style, candidates.clone())
+        let _there = tasks.runtime.enter();
+        supervised.as_ref().map_err(Clone::clone)?.link(style)
     });
     let no_will = match &link {
-        Some(Ok(_)) => leave_wills(&mut configurations),
+        Some(Ok(_)) => leave_wills(of_process),
         Some(Err(why)) => Some(why.clone()),
         None => None,
     };
     let short = descriptors::make_room(count);
-    let Outside { listener, probes, control, hosts, authorities, notes: mut also, fronts } =
-        outside(&engine, &clock, &mut configurations, None).await;
+    let Outside {
+        listener,
+        probes,
+        control,
+        hosts,
+        authorities,
+        notes: mut also,
+        mut fronts,
+        address,
+    } = outside(&engine, &clock, of_process, None).await;
+    if count == 0 {
+        fronts.clear();
+        of_kind.iter_mut().for_each(|of| elections.complain(std::mem::take(&mut of.complaints)));
+    }
     // Whoever asks is answered while components are compiled.
-    let boards: Vec<Arc<Board>> = fronts.iter().map(|front| front.board.clone()).collect();
-    let shown = fronts.iter().map(|front| (front.board.clone(), front.control(control.as_ref())));
-    let serve = |listener| Server::serve_all(listener, shown.collect(), &clock, hosts);
-    let answer = |listener| Server::probes(listener, boards.clone(), &clock);
+    for front in &fronts {
+        roster.add(front.board.clone(), front.control(control.as_ref()));
+    }
+    let serve = |listener| Server::serve_all(listener, roster.clone(), hosts);
+    let answer = |listener| Server::probes(listener, roster.clone());
     let served = (listener.map(serve).transpose(), probes.map(answer).transpose());
     let (server, probes) = match served {
         (Ok(server), Ok(probes)) => (server, probes),
         (Err(error), _) | (_, Err(error)) => return fail(error),
     };
     for (server, words) in [(&server, "listening"), (&probes, "answering probes")] {
-        if let (Some(server), Some(log)) = (server, logs.first()) {
+        if let Some(server) = server {
             let detail = format!("{words} on http://{}", server.address());
-            log.event(&Event::Note { detail });
+            own_log.event(&Event::Note { detail });
         }
     }
-    let watcher = Arc::new(Watcher::new(authorities));
-    let runtime = &thread.runtime;
-    let judging =
-        judge(&engine, &clock, &mut elections, &mut configurations, logs, fronts, runtime);
-    let candidacies = select! {
+    let watcher = Arc::new(Watcher::new(authorities.clone()));
+    let judging = async {
+        let of = (engine, clock.clone());
+        let shared = Shared::load(of, authorities, &own_log, &tasks.runtime).await?;
+        let judged = shared.judge_all(&mut elections, &mut configurations, logs, fronts).await?;
+        Ok::<_, String>(judged.map(|candidacies| (shared, candidacies)))
+    };
+    let (shared, candidacies) = select! {
         biased;
         // Nothing was sent yet.
         () = signals.next() => return ExitCode::SUCCESS,
         judged = judging => match judged {
-            Ok(Some(candidacies)) => candidacies,
+            Ok(Some(judged)) => judged,
             Ok(None) => return refuse(&elections),
             Err(problem) => return fail(problem),
         }
     };
+    let mut lists = Lists::new(std::mem::take(&mut elections.patterns), configuration);
     // Of thousands, what was written takes more room than what came of it.
-    drop((configurations, elections));
+    drop((configurations, elections, of_kind));
     also.extend(short);
     also.extend(no_will.map(|why| {
         format!("no last will ({why}): if this process dies while it leads, the others wait until its lease ends")
     }));
-    let telemetry = own_log.map(|log| {
-        Telemetry::start(&boards, &clock, &log).unwrap_or_else(|detail| {
-            log.event(&Event::Problem { class: Class::Telemetry, detail });
-            Telemetry::default()
-        })
+    let telemetry = Telemetry::start(&roster, &clock, &own_log).unwrap_or_else(|detail| {
+        own_log.event(&Event::Problem { class: Class::Telemetry, detail });
+        Telemetry::default()
     });
-    let telemetry = telemetry.unwrap_or_default();
-    let changed = Arc::new(Notify::new());
-    let mut contenders = Vec::new();
-    let link = link.and_then(Result::ok);
-    for (number, (candidacy, whose)) in candidacies.into_iter().zip(&candidates).enumerate() {
+    let (changed, link) = (Arc::new(Notify::new()), link.and_then(Result::ok));
+    let process =
+        Process { shared, tasks, roster, changed, watcher, telemetry, link, control, address, log };
+    for candidacy in &candidacies {
         candidacy.begin(&std::mem::take(&mut also));
-        let supervisor = link.clone().map(|link| (link, number));
-        let witness = telemetry.witness(whose);
-        let contender = candidacy.contender(clock.clone(), &changed, &watcher, supervisor, witness);
-        contenders.push(contender);
+    }
+    // What concerns all of them, where there is none.
+    also.into_iter().for_each(|detail| own_log.event(&Event::Note { detail }));
+    for (number, (candidacy, whose)) in candidacies.into_iter().zip(candidates).enumerate() {
+        let election = whose.election.clone();
+        let handle = process.begin(candidacy, whose, beginning(number, count));
+        lists.began(election, patterns.get(number).copied().flatten(), handle);
     }
     let supervised = supervised.as_ref().and_then(|supervised| supervised.as_ref().ok());
-    let supervisor = supervised.map(Supervised::supervisor).zip(link.as_deref());
-    let asked = watch::Sender::new(false);
+    let supervisor = supervised.map(Supervised::supervisor).zip(process.link.as_deref());
+    let Process { roster, tasks, changed, .. } = &process;
     let insisted = async {
         signals.next().await;
-        asked.send_replace(true);
+        tasks.leave();
         changed.notify_one();
         // The same request may arrive more than once, from a service manager and from the terminal.
         let heard = Instant::now();
@@ -165,27 +192,18 @@ async fn take_part(
             signals.next().await;
         }
     };
-    // Tasks of their own, so that what happens in one election is no work for the others.
-    let mut candidates = JoinSet::new();
-    for (number, mut contender) in contenders.into_iter().enumerate() {
-        let (mut asked, wait) = (asked.subscribe(), beginning(number, count));
-        let candidate = async move {
-            let _ = timeout(wait, async { drop(asked.wait_for(|asked| *asked).await) }).await;
-            contender.run(async { drop(asked.wait_for(|asked| *asked).await) }).await;
-            contender.end().await;
-        };
-        candidates.spawn_on(candidate, &thread.runtime);
-    }
+    let leaving = || tasks.is_leaving();
     let (code, last_spans) = select! {
-        () = all(&mut candidates) => (ExitCode::SUCCESS, LAST_SPANS),
+        () = tasks.ended() => (ExitCode::SUCCESS, LAST_SPANS),
         () = insisted => (ExitCode::from(IMPATIENT), Duration::ZERO),
-        () = role::on_signal(&mut status, &boards, &clock, format) => (ExitCode::SUCCESS, LAST_SPANS),
-        () = systemd::keep_informed(&boards, &clock, &changed, &asked, supervisor) => (ExitCode::SUCCESS, LAST_SPANS),
+        () = lists.follow(&process, &mut reload) => (ExitCode::SUCCESS, LAST_SPANS),
+        () = role::on_signal(&mut status, roster, &clock, format) => (ExitCode::SUCCESS, LAST_SPANS),
+        () = systemd::keep_informed(roster, &clock, changed, leaving, supervisor) => (ExitCode::SUCCESS, LAST_SPANS),
     };
     drop((server, probes));
     // The last clones of the log go with them.
-    candidates.shutdown().await;
-    telemetry.end(last_spans).await;
+    process.end(last_spans).await;
+    drop(own_log);
     written.wait();
     code
 }
@@ -196,15 +214,6 @@ fn beginning(number: usize, of: usize) -> Duration {
     let (number, of) =
         (u32::try_from(number).unwrap_or(u32::MAX), u32::try_from(of).unwrap_or(u32::MAX));
     APART.min(WITHIN / of.max(1)).saturating_mul(number)
-}
-
-/// Ends when all of them have ended.
-async fn all(candidates: &mut JoinSet<()>) {
-    while let Some(ended) = candidates.join_next().await {
-        if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
-            std::panic::resume_unwind(panic);
-        }
-    }
 }
 
 fn refuse(elections: &Elections) -> ExitCode {

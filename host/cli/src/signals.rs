@@ -1,4 +1,5 @@
-//! SIGTERM, SIGINT and SIGHUP: the first one asks, the second one insists. SIGUSR1 asks for the status.
+//! SIGTERM, SIGINT and SIGHUP: the first one asks, the second one insists. SIGUSR1 asks for the status. Under a service
+//! manager there is no terminal that could hang up: there SIGHUP asks to read lists again, as daemons are asked.
 
 use std::io;
 #[cfg(unix)]
@@ -27,7 +28,7 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hangup: match takes_hangup() {
+            hangup: match takes_hangup() && !is_managed() {
                 true => Some(signal(SignalKind::hangup())?),
                 false => None,
             },
@@ -109,6 +110,43 @@ impl Signals {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// The signal that asks to read again what may have changed. Where there is none, it never comes.
+pub(super) struct ReloadSignal {
+    #[cfg(unix)]
+    hangup: Option<tokio::signal::unix::Signal>,
+}
+
+#[cfg(unix)]
+impl ReloadSignal {
+    /// From now on the signal does not end the process.
+    pub(super) fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let hangup = (takes_hangup() && is_managed()).then(|| signal(SignalKind::hangup()));
+        Ok(Self { hangup: hangup.transpose()? })
+    }
+
+    pub(super) async fn next(&mut self) {
+        hung_up(&mut self.hangup).await;
+    }
+}
+
+#[cfg(not(unix))]
+impl ReloadSignal {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    pub(super) async fn next(&mut self) {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Whether a service manager started this, and wants to be told of it.
+#[cfg(unix)]
+fn is_managed() -> bool {
+    std::env::var_os("NOTIFY_SOCKET").is_some_and(|socket| !socket.is_empty())
 }
 
 /// The signal that asks for the status. Where there is none, it never comes.

@@ -14,13 +14,12 @@ use super::complaint::printable;
 use super::role;
 use super::supervisor::Link;
 pub(super) use socket::{ServiceManager, watchdog};
-use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
 use tenure::program::server::Summary;
-use tenure::server::Board;
+use tenure::server::Roster;
 use tokio::select;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 /// The longest status, in characters.
@@ -30,13 +29,13 @@ const LONGEST: usize = 400;
 const FEW: usize = 16;
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Has whoever started the supervisor told what `boards` say, or told it by this process where it has none,
+/// Has whoever started the supervisor told what the boards of `roster` say, or told it by this process where it has none,
 /// each time that `changed` is notified. Never ends.
 pub(super) async fn keep_informed(
-    boards: &[Arc<Board>],
+    roster: &Roster,
     clock: &BootClock,
     changed: &Notify,
-    leaving: &watch::Sender<bool>,
+    leaving: impl Fn() -> bool,
     supervisor: Option<(u32, &Link)>,
 ) {
     let Some(manager) = ServiceManager::from_env() else {
@@ -51,8 +50,8 @@ pub(super) async fn keep_informed(
         Bulletin { feed: watchdog(main).map(|limit| limit / 2), ..Bulletin::default() };
     loop {
         let now = clock.now();
-        let summaries: Vec<_> = boards.iter().map(|board| board.summary(now)).collect();
-        if let Some(message) = bulletin.next(&summaries, *leaving.borrow(), now) {
+        let summaries: Vec<_> = roster.boards().iter().map(|board| board.summary(now)).collect();
+        if let Some(message) = bulletin.next(&summaries, leaving(), now) {
             tell(&message);
         }
         let wake = bulletin.wake_at(now);
@@ -61,7 +60,7 @@ pub(super) async fn keep_informed(
             () = clock.sleep_until(wake) => {}
         }
         // Of thousands there is news all the time, and each look is at all of them.
-        if boards.len() > FEW {
+        if summaries.len() > FEW {
             sleep(LOOK).await;
         }
     }

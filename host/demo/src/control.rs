@@ -4,7 +4,6 @@
 //! very page: other pages of the same browser reach this machine too, under other names (`Host`) or
 //! under their own (`Origin`).
 
-use super::stage::ELECTION;
 use super::steer::Act;
 use axum::Router;
 use axum::body::Body;
@@ -41,7 +40,7 @@ pub(super) fn router(control: Control, source: Source) -> Router {
     Router::new()
         .route("/candidates/{name}/{act}", post(act))
         .with_state(Arc::new(control))
-        .merge(page::router(vec![(ELECTION.to_owned(), source)]))
+        .merge(page::router(move || vec![source.clone()]))
 }
 
 async fn act(
@@ -100,6 +99,7 @@ fn admitted(
 
 #[cfg(test)]
 mod tests {
+    use super::super::stage::ELECTION;
     use super::*;
     use http_body_util::BodyExt as _;
     use tenure::program::server::view::View;
@@ -188,7 +188,7 @@ mod tests {
     async fn a_wish_is_passed_on_and_its_answer_is_told() {
         let (sender, mut wishes) = mpsc::channel::<Wish>(1);
         let (_changes, changed) = watch::channel(());
-        let mut app = router(control(sender), Source::new(View::default, changed));
+        let mut app = router(control(sender), Source::new(ELECTION, View::default, changed));
 
         let (status, body) = post(&mut app, "/candidates/ben/kill-process", "wrong").await;
         assert_eq!(status, 403);

@@ -78,7 +78,8 @@ impl Live {
         let address = listener.local_addr()?;
         let (sender, wishes) = mpsc::channel(WISHES);
         let shown = scene.clone();
-        let source = Source::new(move || lock(&shown).view(), changed.subscribe());
+        let source =
+            Source::new(super::stage::ELECTION, move || lock(&shown).view(), changed.subscribe());
         let control =
             Control { address, token: page_token.clone(), names: names.to_vec(), wishes: sender };
         let app = control::router(control, source);

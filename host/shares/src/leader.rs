@@ -100,7 +100,7 @@ impl Leader {
         let next = match ask {
             Ask::ReadPlan(_) => self.read(answer),
             Ask::List => self.listed(answer, now),
-            Ask::Close(_) => self.closed(answer),
+            Ask::Close { .. } => self.closed(answer),
             Ask::WritePlan(..) => self.written(answer),
             _ => self.gone.pop().map(|(name, tag)| Ask::Remove(name, tag)),
         };
@@ -159,7 +159,7 @@ impl Leader {
         let open = self.plan.all().filter(|share| !self.closed.contains(share));
         let open = open.take(BATCH).collect::<Vec<_>>();
         if !open.is_empty() && !mutant!(NotDrained) {
-            return Some(Ask::Close(open));
+            return Some(Ask::Close { shares: open, of: self.plan.count() });
         }
         let next = self.plan.resplit()?;
         let planner = self.planner.as_ref()?;

@@ -82,10 +82,18 @@ impl Plan {
         held.map(move |(index, _)| Share { split, index })
     }
 
-    /// The blob of a share's election, beside that of the whole.
+    /// So many shares there are.
     #[must_use]
-    pub fn blob(&self, of: &str, share: Share) -> String {
-        format!("{of}.share.{}.{}-of-{}", share.split, share.index, self.shares.len())
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.shares.len()).unwrap_or(u32::MAX)
+    }
+}
+
+impl Share {
+    /// What the blob of its election ends with, behind that of the whole and a dot. It is one `of` so many.
+    #[must_use]
+    pub fn suffix(self, of: u32) -> String {
+        format!("share.{}.{}-of-{of}", self.split, self.index)
     }
 }
 

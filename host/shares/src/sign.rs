@@ -32,7 +32,12 @@ pub enum Ask {
     WritePlan(Plan, Option<Tag>),
     /// Close the elections of these shares for ever: write to each without a lease, which the store refuses while
     /// somebody holds it, that it is closed.
-    Close(Vec<Share>),
+    Close {
+        /// Which.
+        shares: Vec<Share>,
+        /// Of so many.
+        of: u32,
+    },
     /// Delete the sign of that member if it is still this one (`If-Match`).
     Remove(String, Tag),
 }

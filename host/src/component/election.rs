@@ -3,8 +3,9 @@
 use super::context::{Context, Grant};
 use super::engine::Engine;
 use super::error::{CheckError, ComponentError};
+use super::functions::Functions;
 use super::instances::Instances;
-use super::last_step::LastStep;
+use super::last_step::{LastStep, count_from_earlier, nanoseconds};
 use super::last_words::LastWords;
 use super::linker::linker;
 use super::output::Output;
@@ -12,8 +13,8 @@ use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::contract::{
-    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Needs, Problem, Report, Request,
-    Response, Role, Snapshot, State, TriggerState, types,
+    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Listed, Needs, Problem, Report,
+    Request, Response, Snapshot, State, TriggerState, side_blobs, types,
 };
 use crate::egress::direct::through;
 use crate::egress::{
@@ -36,16 +37,14 @@ use zeroize::Zeroize as _;
 #[cfg(feature = "component")]
 pub const ELECTION_COMPONENT: &[u8] = include_bytes!(env!("TENURE_COMPONENT"));
 
-const INTERFACE: &str = "tenure:election/election@0.1.0";
-
 /// Bytes of memory for one call. It uses a few hundred KiB.
 const MEMORY: usize = 64 * 1024 * 1024;
 
 /// The longest that one request may take, whatever the component asks for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The largest answer, in bytes: the service's errors are a few hundred.
-const ANSWER: usize = 64 * 1024;
+/// The largest answer, in bytes: a page of a list of blobs. Most have a few hundred.
+const ANSWER: usize = 4 * 1024 * 1024;
 
 /// The election component with the settings of one candidate.
 ///
@@ -64,16 +63,8 @@ pub struct ElectionComponent {
     files: OnceLock<Vec<String>>,
     granted: OnceLock<Gate>,
     last: Mutex<LastStep>,
-}
-
-#[derive(Clone)]
-struct Functions {
-    files: ComponentExportIndex,
-    check: ComponentExportIndex,
-    step: ComponentExportIndex,
-    inspect: ComponentExportIndex,
-    trigger: ComponentExportIndex,
-    break_lease: ComponentExportIndex,
+    /// What it remembers of its credential for side blobs.
+    session: Mutex<Option<State>>,
 }
 
 /// Settings as a component finds them that is driven by a host which sends the requests of reports: by the runner,
@@ -89,26 +80,6 @@ fn unreachable_origin(error: &InvalidOrigin) -> CheckError {
         problem: format!("the endpoint {:?} does not name a host that can be reached", error.entry),
         advice: "check the endpoint's host name or address, and its port".to_owned(),
     }])
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Counts what a report counts from the instant of its step from one that was `by` earlier.
-fn count_from_earlier(report: &mut types::Report, by: Duration) {
-    let by = nanoseconds(by);
-    let later = |span: &mut u64| *span = span.saturating_add(by);
-    if let Role::Leading(leadership) = &mut report.role {
-        later(&mut leadership.valid_for);
-    }
-    if let Some(turn) = &mut report.run {
-        later(&mut turn.valid_for);
-    }
-    if let Some(will) = &mut report.last_will {
-        later(&mut will.timeout);
-    }
-    later(&mut report.again_in);
 }
 
 /// The component has entries for platforms too, which call a handler from within. They are not used
@@ -168,6 +139,7 @@ impl ElectionComponent {
             files: OnceLock::new(),
             granted: OnceLock::new(),
             last: Mutex::default(),
+            session: Mutex::default(),
         })
     }
 
@@ -188,6 +160,7 @@ impl ElectionComponent {
             files: OnceLock::new(),
             granted: OnceLock::new(),
             last: Mutex::default(),
+            session: Mutex::default(),
         }
     }
 
@@ -283,6 +256,7 @@ impl ElectionComponent {
             successor: report.successor,
             promise: report.promise.map(Duration::from_nanos),
             turns: report.turns,
+            candidates: report.candidates,
             run: report.run,
             background: report.background.map(Request::of),
             problems: report.problems,
@@ -348,6 +322,30 @@ impl ElectionComponent {
         end.map_or(Urgency::Other, Urgency::Leader)
     }
 
+    /// Sends a request about a blob beside the election's. See the WIT.
+    ///
+    /// # Errors
+    ///
+    /// The inner one when it was refused, or nobody knows whether it was done.
+    pub(crate) async fn side_blob(
+        &self,
+        request: side_blobs::Request,
+    ) -> Result<Result<side_blobs::Answer, Problem>, ComponentError> {
+        type Told = (Vec<u8>, Result<side_blobs::Answer, Problem>);
+        let session = self.session().clone();
+        let session = session.as_ref().map(State::as_bytes);
+        let place = self.engine.place(Urgency::Other).await;
+        let arguments = || (session, nanoseconds(self.clock.now()), request);
+        let ((session, answer),): (Told,) =
+            self.call_at(place, &self.functions.side_blobs, arguments).await?;
+        *self.session() = Some(State::new(session));
+        Ok(answer)
+    }
+
+    fn session(&self) -> MutexGuard<'_, Option<State>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn last(&self) -> MutexGuard<'_, LastStep> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -360,6 +358,17 @@ impl ElectionComponent {
     pub async fn inspect(&self) -> Result<Result<Snapshot, Problem>, ComponentError> {
         let (answer,): (Result<Snapshot, Problem>,) =
             self.call(&self.functions.inspect, ()).await?;
+        Ok(answer)
+    }
+
+    /// The candidates that were seen lately, those seen last first.
+    ///
+    /// # Errors
+    ///
+    /// The inner one when the service could not be asked.
+    pub async fn candidates(&self) -> Result<Result<Vec<Listed>, Problem>, ComponentError> {
+        let (answer,): (Result<Vec<Listed>, Problem>,) =
+            self.call(&self.functions.candidates, ()).await?;
         Ok(answer)
     }
 
@@ -473,27 +482,5 @@ impl Drop for ElectionComponent {
         for (_, value) in Arc::get_mut(&mut self.env).into_iter().flatten() {
             value.zeroize();
         }
-    }
-}
-
-impl Functions {
-    fn of(component: &Component) -> Result<Self, ComponentError> {
-        let interface = component.get_export_index(None, INTERFACE);
-        let interface = interface.ok_or_else(|| {
-            ComponentError::new(format!("the component does not export {INTERFACE}"))
-        })?;
-        let function = |name: &str| {
-            component.get_export_index(Some(&interface), name).ok_or_else(|| {
-                ComponentError::new(format!("{INTERFACE} lacks the function {name}"))
-            })
-        };
-        Ok(Self {
-            files: function("files")?,
-            check: function("check")?,
-            step: function("step")?,
-            inspect: function("inspect")?,
-            trigger: function("trigger")?,
-            break_lease: function("break-lease")?,
-        })
     }
 }

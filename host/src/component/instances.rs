@@ -14,6 +14,9 @@ use wasmtime::{Result, Store, format_err};
 /// An instance that has answered so often is let go: whatever it may have lost of its memory is found again.
 const CALLS: u32 = 10_000;
 
+/// The most bytes that a call copies between host and instance: those of a list of blobs.
+const COPIED: usize = 16 * 1024 * 1024;
+
 /// Bytes of memory with which an instance is kept. One that has just begun has a few hundred KiB.
 const GROWN: usize = 2 * 1024 * 1024;
 
@@ -80,6 +83,7 @@ impl Instances {
             return Ok(instance);
         }
         let mut store = store(&self.engine, grant);
+        store.set_hostcall_fuel(COPIED);
         let instance = self.component.instantiate_async(&mut store).await?;
         Ok(Running { store, instance, calls: 0 })
     }

@@ -58,6 +58,26 @@ impl LastStep {
     }
 }
 
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Counts what a report counts from the instant of its step from one that was `by` earlier.
+pub(super) fn count_from_earlier(report: &mut types::Report, by: Duration) {
+    let by = nanoseconds(by);
+    let later = |span: &mut u64| *span = span.saturating_add(by);
+    if let Role::Leading(leadership) = &mut report.role {
+        later(&mut leadership.valid_for);
+    }
+    if let Some(turn) = &mut report.run {
+        later(&mut turn.valid_for);
+    }
+    if let Some(will) = &mut report.last_will {
+        later(&mut will.timeout);
+    }
+    later(&mut report.again_in);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +104,7 @@ mod tests {
             successor: None,
             promise: None,
             turns: None,
+            candidates: None,
             run: None,
             background: None,
             problems: Vec::new(),

@@ -7,6 +7,7 @@ mod context;
 mod election;
 mod engine;
 mod error;
+mod functions;
 mod holdings;
 mod instances;
 mod last_step;

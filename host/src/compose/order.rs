@@ -5,11 +5,12 @@ use wac_graph::{CompositionGraph, EncodeOptions, NodeId, PackageId};
 
 /// What platforms call, in the order in which a component for them has it: some hosts take the
 /// first that they know.
-pub const EXPORTS: [&str; 4] = [
+pub const EXPORTS: [&str; 5] = [
     "wasi:cli/run@0.2.0",
     "wasi:http/incoming-handler@0.2.0",
     "handle-cron-event",
     "tenure:election/election@0.1.0",
+    "tenure:election/side-blobs@0.1.0",
 ];
 
 /// Whether two names are those of one interface, in versions that go together.

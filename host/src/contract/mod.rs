@@ -5,6 +5,7 @@
 
 mod asked;
 pub(crate) mod bindings;
+mod listed;
 mod names;
 mod outlook;
 mod words;
@@ -16,17 +17,16 @@ use std::time::Duration;
 use zeroize::Zeroize;
 
 pub use asked::TriggerTold;
-pub(crate) use bindings::types;
+pub(crate) use bindings::{side_blobs, types};
+pub use listed::candidate_as_json;
 pub(crate) use names::reason_name;
 pub use names::{class_name, rfc3339};
-#[cfg(feature = "server")]
-pub(crate) use outlook::local;
-pub(crate) use outlook::wall;
 pub use outlook::{ComingTurn, EndedTurn, Fares, Outlook, outcome_name};
+pub(crate) use outlook::{local, wall};
 pub use types::{
     Complaint, Ended, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
-    Finished, Incumbent, LastSlot, Leadership, LeaseState, Needs, NextTurn, Outcome, Problem,
-    ProblemClass, Response, Role, Snapshot, Started, TriggerState, Turn, Turns,
+    Finished, Incumbent, LastSlot, Leadership, LeaseState, Listed, Needs, NextTurn, Outcome,
+    Problem, ProblemClass, Response, Role, Snapshot, Started, TriggerState, Turn, Turns,
 };
 pub use words::{schedule_words, schedule_words_and_text};
 
@@ -166,6 +166,8 @@ pub struct Report {
     /// How the turns of the election go by its record, where that may be news: when this candidate begins to lead,
     /// when a turn was claimed or ended, and when a follower has read the record.
     pub turns: Option<Turns>,
+    /// The candidates that were seen lately, where that may be news.
+    pub candidates: Option<Vec<Listed>>,
     /// A turn to run now.
     pub run: Option<Turn>,
     /// A request to send beside the steps.
@@ -191,6 +193,7 @@ impl Report {
             successor: None,
             promise: None,
             turns: None,
+            candidates: None,
             run: None,
             background: None,
             problems: Vec::new(),

@@ -104,6 +104,43 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         self
     }
 
+    pub(crate) fn elector(&self) -> &E {
+        &self.elector
+    }
+
+    pub(crate) fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// Runs turns on this runtime, unless another one is set.
+    pub(crate) fn turns_by_default_on(mut self, runtime: Handle) -> Self {
+        self.turns.get_or_insert(runtime);
+        self
+    }
+
+    /// Calls `events` with each event too, before whoever is called already.
+    pub(crate) fn also_on_event(mut self, events: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        let before = self.events;
+        self.events = Arc::new(move |event| {
+            events(&event);
+            before(event);
+        });
+        self
+    }
+
+    /// The same with reports.
+    pub(crate) fn also_on_report(
+        mut self,
+        reports: impl Fn(&Report, Duration) + Send + Sync + 'static,
+    ) -> Self {
+        let before = self.reports;
+        self.reports = Arc::new(move |report, taken_at| {
+            reports(report, taken_at);
+            before(report, taken_at);
+        });
+        self
+    }
+
     fn is_ready(&self) -> bool {
         *self.ready.borrow()
     }

@@ -1,7 +1,7 @@
 //! Turns reports into events: tells what changed, and only that.
 
 use super::event::{Class, Event, Reason};
-use crate::contract::{Incumbent, Report, Role};
+use crate::contract::{ExchangeResult, Incumbent, Report, Role};
 use std::time::Duration;
 
 /// Remembers what was told.
@@ -9,7 +9,16 @@ use std::time::Duration;
 pub(super) struct Narrator {
     leading: Option<u64>,
     following: Option<(Option<String>, Option<u64>)>,
+    /// It was told that this candidate is not on the list of candidates.
+    unlisted: bool,
 }
+
+/// The requests about the list of candidates.
+const OF_LIST: [&str; 2] = ["read candidates", "write candidates"];
+
+/// What is told where they are not permitted.
+const UNLISTED: &str = "tenure candidates does not show this candidate, since its credential may not read and write \
+                        beside the election's blob; nothing else needs that list";
 
 impl Narrator {
     /// Tells of a report whose instant was `ago` before now.
@@ -19,6 +28,12 @@ impl Narrator {
                 class: Class::Election(problem.class),
                 detail: problem.detail.clone(),
             });
+        }
+        let refused = report.exchanges.iter().any(|exchange| {
+            exchange.result == ExchangeResult::Refused && OF_LIST.contains(&exchange.what.as_str())
+        });
+        if refused && !std::mem::replace(&mut self.unlisted, true) {
+            events(Event::Note { detail: UNLISTED.to_owned() });
         }
         if let Some(ending) = &report.ending {
             self.leading = None;

@@ -35,8 +35,8 @@ pub struct Board {
     replacement: Option<Replacement>,
     /// When the credential expires.
     expiry: Option<Expiry>,
-    /// The word that something may have changed.
-    changed: watch::Sender<()>,
+    /// The word that something may have changed; none once it is shown no longer.
+    changed: Mutex<Option<watch::Sender<()>>>,
     /// The word of others that a leader changed, or that a trigger waits.
     hints: Arc<Notify>,
     /// Where triggers are placed, once that is known.
@@ -63,7 +63,7 @@ impl Board {
             metrics: Metrics::new(election, candidate),
             replacement: None,
             expiry: None,
-            changed: watch::Sender::new(()),
+            changed: Mutex::new(Some(watch::Sender::new(()))),
             hints: Arc::default(),
             placer: OnceLock::new(),
         }
@@ -107,12 +107,26 @@ impl Board {
 
     /// Says that there is something new to show.
     pub(super) fn has_changed(&self) {
-        self.changed.send_replace(());
+        if let Some(changed) = &*self.changed() {
+            changed.send_replace(());
+        }
+    }
+
+    /// Ends all streams that show it, once they have told the last change.
+    pub(super) fn close(&self) {
+        *self.changed() = None;
+    }
+
+    fn changed(&self) -> MutexGuard<'_, Option<watch::Sender<()>>> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The word that there is something new to show.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
-        self.changed.subscribe()
+        let changed = self.changed();
+        changed
+            .as_ref()
+            .map_or_else(|| watch::Sender::new(()).subscribe(), watch::Sender::subscribe)
     }
 
     /// The state, for whoever shows all of it.
@@ -129,14 +143,14 @@ impl Board {
             self.metrics.claimed(turn);
         }
         self.state().stepped(&self.candidate, report, taken_at, now);
-        self.changed.send_replace(());
+        self.has_changed();
     }
 
     /// Takes an event of the runner that happened at `now`, as the clock says.
     pub fn happened(&self, event: &Event, now: Duration) {
         self.metrics.event(event);
         self.state().happened(&self.candidate, event, now);
-        self.changed.send_replace(());
+        self.has_changed();
     }
 
     /// What it is at `now`: leadership ends with its time, whether or not anybody says so.

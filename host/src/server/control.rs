@@ -13,8 +13,9 @@
 //! of it is seen at `/leader`, and in the log.
 
 use super::board::Role;
-use super::pages::{Face, Faces, answer};
+use super::pages::{Face, answer};
 use super::proof::{Intent, SCHEME};
+use super::roster::Roster;
 use crate::runner::Order;
 use axum::Router;
 use axum::body::Body;
@@ -89,7 +90,7 @@ impl fmt::Debug for ControlToken {
 /// What is ordered there, and not read.
 pub(super) const ORDERS: [&str; 4] = ["/resign", "/transfer", "/pause", "/resume"];
 
-pub(super) fn routes() -> Router<Faces> {
+pub(super) fn routes() -> Router<Roster> {
     Router::new()
         .route("/resign", post(resign))
         .route("/transfer", post(transfer))

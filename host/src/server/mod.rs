@@ -10,6 +10,7 @@
 //! | `GET /leader?redirect` | 307 to the address that the leader gave (`--address`); 503 when there is none |
 //! | `GET /watch` | the same and more as it goes on, as server-sent events; followers read it |
 //! | `GET /history` | the newest changes that this candidate saw, as JSON |
+//! | `GET /candidates` | the candidates that were seen lately, as JSON |
 //! | `GET /metrics` | figures in the text format of Prometheus, or in OpenMetrics for who asks for that |
 //!
 //! With several elections in one process, `/healthz` and `/readyz` are about all of them, and so is
@@ -35,6 +36,7 @@ pub(crate) mod pages;
 mod process;
 pub(crate) mod proof;
 mod recent;
+mod roster;
 mod show;
 pub(crate) mod summary;
 #[cfg(test)]
@@ -47,6 +49,7 @@ pub use application::Application;
 pub use board::Board;
 pub use control::{Control, ControlToken};
 pub use hosts::Hosts;
+pub use roster::Roster;
 pub use watch::Watcher;
 
 use crate::clock::Clock;
@@ -86,29 +89,21 @@ impl Server {
         clock: &C,
         control: Option<Control>,
     ) -> io::Result<Self> {
-        Self::serve_all(listener, vec![(board, control)], clock, Hosts::default())
+        let roster = Roster::new(clock)?;
+        roster.add(board, control);
+        Self::serve_all(listener, roster, Hosts::default())
     }
 
-    /// The same for the candidates of several elections: `?election=container/blob` chooses one. `hosts`
-    /// are names by which it may be asked.
+    /// The same for the candidates of several elections, which may come and go: `?election=container/blob` chooses
+    /// one. `hosts` are names by which it may be asked.
     ///
     /// # Errors
     ///
-    /// As [`serve`](Self::serve).
-    pub fn serve_all<C: Clock>(
-        listener: TcpListener,
-        candidates: Vec<(Arc<Board>, Option<Control>)>,
-        clock: &C,
-        hosts: Hosts,
-    ) -> io::Result<Self> {
-        let source = |(board, control): &(Arc<Board>, Option<Control>)| {
-            let source = show::source(board.clone(), clock.reading(), control.is_some());
-            (board.election.clone(), source)
-        };
-        let sources = candidates.iter().map(source).collect();
-        let faces = pages::faces(candidates, &clock.reading())?;
-        let pages = pages::router(faces.clone()).merge(watch::router(faces));
-        let app = pages::with_refusals(pages.merge(page::router(sources)));
+    /// The listener has no address.
+    pub fn serve_all(listener: TcpListener, roster: Roster, hosts: Hosts) -> io::Result<Self> {
+        let pages = pages::router(roster.clone()).merge(watch::router(roster.clone()));
+        let page = page::router(move || roster.sources());
+        let app = pages::with_refusals(pages.merge(page));
         Self::start(listener, hosts::only_by(hosts, app))
     }
 
@@ -117,15 +112,9 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// As [`serve`](Self::serve).
-    pub fn probes<C: Clock>(
-        listener: TcpListener,
-        boards: Vec<Arc<Board>>,
-        clock: &C,
-    ) -> io::Result<Self> {
-        let candidates = boards.into_iter().map(|board| (board, None)).collect();
-        let faces = pages::faces(candidates, &clock.reading())?;
-        Self::start(listener, pages::with_refusals(pages::probes().with_state(faces)))
+    /// As [`serve_all`](Self::serve_all).
+    pub fn probes(listener: TcpListener, roster: Roster) -> io::Result<Self> {
+        Self::start(listener, pages::with_refusals(pages::probes().with_state(roster)))
     }
 
     fn start(listener: TcpListener, app: Router) -> io::Result<Self> {

@@ -3,10 +3,13 @@
 use super::board::{Board, Readiness, Role};
 use super::control::{self, Control};
 use super::exposition::{exposition, figures};
+use super::page::Source;
 use super::proof::Nonces;
+use super::roster::Roster;
 use super::triggers;
 use super::watch::{Instant, VERSION};
 use crate::clock::Reading;
+use crate::contract::{candidate_as_json, wall};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, State};
@@ -14,7 +17,6 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri, header};
 use axum::routing::get;
 use serde_json::{Value, json};
-use std::io;
 use std::sync::Arc;
 
 /// One candidate, and who may steer it.
@@ -25,21 +27,23 @@ pub(super) struct Face {
     /// None: nobody may steer.
     pub control: Option<Control>,
     pub nonces: Arc<Nonces>,
+    /// What the page shows of it.
+    pub source: Source,
 }
 
 /// Of so many elections are the names told to who named none of them: an answer that operators' commands
 /// read is not endless.
 const LISTED: usize = 100;
 
-/// All candidates of the process.
-pub(super) type Faces = Arc<[Face]>;
-
 /// The candidate of the election that the query names; the only one goes without saying.
-impl FromRequestParts<Faces> for Face {
+impl FromRequestParts<Roster> for Face {
     type Rejection = Response<Body>;
 
-    async fn from_request_parts(parts: &mut Parts, faces: &Faces) -> Result<Self, Response<Body>> {
-        choose(faces, &parts.uri).cloned().map_err(|refusal| *refusal)
+    async fn from_request_parts(
+        parts: &mut Parts,
+        roster: &Roster,
+    ) -> Result<Self, Response<Body>> {
+        choose(&roster.faces(), &parts.uri).cloned().map_err(|refusal| *refusal)
     }
 }
 
@@ -70,32 +74,20 @@ pub(super) fn unknown(elections: &[&str]) -> Response<Body> {
     answer(StatusCode::NOT_FOUND, &json!({ "error": error, "elections": elections }))
 }
 
-/// The candidates as all pages see them.
-pub(super) fn faces(
-    candidates: Vec<(Arc<Board>, Option<Control>)>,
-    clock: &Reading,
-) -> io::Result<Faces> {
-    let nonces = Arc::new(Nonces::new()?);
-    let face = |(board, control)| {
-        let (clock, nonces) = (clock.clone(), nonces.clone());
-        Face { board, clock, control, nonces }
-    };
-    Ok(candidates.into_iter().map(face).collect())
-}
-
-pub(super) fn router(faces: Faces) -> Router {
+pub(super) fn router(roster: Roster) -> Router {
     Router::new()
         .merge(control::routes())
         .merge(triggers::routes())
         .merge(probes())
         .route("/leader", get(leader))
         .route("/history", get(history))
+        .route("/candidates", get(candidates))
         .route("/metrics", get(metrics))
-        .with_state(faces)
+        .with_state(roster)
 }
 
 /// What a platform asks, to know whether the process is to be restarted or sent requests.
-pub(super) fn probes() -> Router<Faces> {
+pub(super) fn probes() -> Router<Roster> {
     Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz))
 }
 
@@ -105,14 +97,15 @@ pub(super) fn with_refusals(all: Router) -> Router {
 }
 
 /// What is shown of several elections at once, unless one is named.
-fn named<'f>(faces: &'f Faces, uri: &Uri) -> Result<&'f [Face], Box<Response<Body>>> {
+fn named<'f>(faces: &'f [Face], uri: &Uri) -> Result<&'f [Face], Box<Response<Body>>> {
     match has(uri, "election") {
         true => choose(faces, uri).map(std::slice::from_ref),
         false => Ok(faces),
     }
 }
 
-async fn healthz(State(faces): State<Faces>, uri: Uri) -> Response<Body> {
+async fn healthz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
+    let faces = roster.faces();
     let asked = match named(&faces, &uri) {
         Ok(asked) => asked,
         Err(refusal) => return *refusal,
@@ -123,7 +116,8 @@ async fn healthz(State(faces): State<Faces>, uri: Uri) -> Response<Body> {
     }
 }
 
-async fn readyz(State(faces): State<Faces>, uri: Uri) -> Response<Body> {
+async fn readyz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
+    let faces = roster.faces();
     // Also when there is a leader to be found, it is asked of one.
     let asked = match has(&uri, "leader") {
         true => choose(&faces, &uri).map(std::slice::from_ref),
@@ -218,13 +212,21 @@ async fn history(face: Face) -> Response<Body> {
     answer(StatusCode::OK, &told)
 }
 
-async fn metrics(State(faces): State<Faces>, uri: Uri, headers: HeaderMap) -> Response<Body> {
+async fn candidates(face: Face) -> Response<Body> {
+    let listed = face.board.state().listed.clone();
+    let told = listed.iter().map(|candidate| candidate_as_json(candidate, wall()));
+    let told = told.collect::<Vec<_>>();
+    answer(StatusCode::OK, &json!({ "election": face.board.election, "candidates": told }))
+}
+
+async fn metrics(State(roster): State<Roster>, uri: Uri, headers: HeaderMap) -> Response<Body> {
+    let faces = roster.faces();
     let asked = match named(&faces, &uri) {
         Ok(asked) => asked,
         Err(refusal) => return *refusal,
     };
     let boards: Vec<_> = asked.iter().map(|face| face.board.clone()).collect();
-    let now = asked.first().map(|face| face.clock.now()).unwrap_or_default();
+    let now = roster.clock().now();
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let (kind, text) = exposition(&accept.collect::<Vec<_>>().join(","), figures(&boards, now));
     shown(kind, text)
@@ -232,7 +234,7 @@ async fn metrics(State(faces): State<Faces>, uri: Uri, headers: HeaderMap) -> Re
 
 async fn nothing() -> Response<Body> {
     let told = json!({
-        "error": "there is nothing here; try /, /healthz, /readyz, /leader, /watch, /history or /metrics"
+        "error": "there is nothing here; try /, /healthz, /readyz, /leader, /watch, /history, /candidates or /metrics"
     });
     answer(StatusCode::NOT_FOUND, &told)
 }

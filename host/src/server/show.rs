@@ -19,7 +19,7 @@ const RECENT: Duration = Duration::from_secs(600);
 /// What the page shows of a candidate, which `takes_orders` or not.
 pub(super) fn source(board: Arc<Board>, clock: Reading, takes_orders: bool) -> Source {
     let changes = board.changes();
-    let (seen, at) = (board.clone(), clock.clone());
+    let (seen, at, election) = (board.clone(), clock.clone(), board.election.clone());
     let view = move || {
         let mut view = view(&board, clock.now());
         if let Some(orders) = &mut view.orders {
@@ -27,7 +27,7 @@ pub(super) fn source(board: Arc<Board>, clock: Reading, takes_orders: bool) -> S
         }
         view
     };
-    Source::new(view, changes).with_row(move || row(&seen, at.now()))
+    Source::new(election, view, changes).with_row(move || row(&seen, at.now()))
 }
 
 fn view(board: &Board, now: Duration) -> View {
@@ -71,7 +71,7 @@ fn view(board: &Board, now: Duration) -> View {
             taken: false,
             leads: matches!(role, Role::Leading { .. }),
             paused: state.paused,
-            successors: state.known_candidates(&board.candidate),
+            others: state.known_candidates(&board.candidate),
         }),
     }
 }

@@ -11,6 +11,7 @@ use crate::handler::TurnEnd;
 use crate::runner::{Event, Order, Reason};
 use serde_json::Value;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
 pub(super) const NOW: Duration = Duration::from_secs(1_000_000);
@@ -173,7 +174,6 @@ fn status(head: &str) -> u16 {
 
 /// Head and body of the answer to whoever asks by this name.
 async fn exchange(server: &Server, path: &str, host: &str) -> (String, String) {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
     let request = format!("{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -294,8 +294,9 @@ async fn several_elections_are_told_apart() {
     let now = || clock.now();
     let boards = ["jobs/a", "jobs/b"].map(|election| Arc::new(Board::new(election, "ada", now())));
     let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let candidates = boards.iter().map(|board| (board.clone(), None)).collect();
-    let server = Server::serve_all(listener, candidates, &clock, Hosts::default()).unwrap();
+    let roster = Roster::new(&clock).unwrap();
+    boards.iter().for_each(|board| roster.add(board.clone(), None));
+    let server = Server::serve_all(listener, roster, Hosts::default()).unwrap();
     let [first, second] = boards;
     let told = |body: String| serde_json::from_str::<Value>(&body).unwrap();
 
@@ -338,6 +339,54 @@ async fn several_elections_are_told_apart() {
             None => assert!(line.starts_with('#') || line.starts_with(name), "{line} below {name}"),
         }
     }
+}
+
+#[tokio::test]
+async fn elections_come_and_go_while_others_are_shown() {
+    let clock = BootClock::new();
+    let board = |election| {
+        let board = Arc::new(Board::new(election, "ada", clock.now()));
+        board.stepped(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
+        board
+    };
+    let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let roster = Roster::new(&clock).unwrap();
+    let server = Server::serve_all(listener, roster.clone(), Hosts::default()).unwrap();
+    let status = async |request: &str| get(&server, request).await.0;
+    assert_eq!(status("GET /readyz").await, 200, "nothing keeps nobody from leading");
+    assert_eq!(status("GET /leader").await, 400);
+    let (first, second) = (board("jobs/a"), board("jobs/b"));
+    roster.add(first, None);
+    assert_eq!(status("GET /leader").await, 200);
+    roster.add(second.clone(), None);
+    assert_eq!(status("GET /leader").await, 400);
+    assert_eq!(status("GET /leader?election=jobs/b").await, 200);
+    assert!(get(&server, "GET /metrics").await.2.contains("jobs/b"));
+
+    // Whoever reads the news of one that goes hears the last of them, and no more.
+    let mut streams = Vec::new();
+    for path in ["/watch", "/events"] {
+        let mut stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
+        let request =
+            format!("GET {path}?election=jobs/b HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut text = Vec::new();
+        while !String::from_utf8_lossy(&text).contains("data: ") {
+            assert!(stream.read_buf(&mut text).await.unwrap() > 0);
+        }
+        streams.push((stream, text));
+    }
+    second.stepped(&report(Role::Left, &[]), clock.now(), clock.now());
+    roster.remove(&second);
+    for (mut stream, mut text) in streams {
+        let ended = tokio::time::timeout(seconds(60), stream.read_to_end(&mut text)).await;
+        ended.expect("it ends").unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(text.matches("data: ").count(), 2, "{text}");
+    }
+    assert_eq!(status("GET /leader").await, 200);
+    assert_eq!(status("GET /leader?election=jobs/b").await, 404);
+    assert!(!get(&server, "GET /metrics").await.2.contains("jobs/b"));
 }
 
 #[tokio::test]

@@ -11,7 +11,8 @@
 //! successor.
 
 use super::control::{control, leads, parameter, refuse};
-use super::pages::{Face, Faces, answer};
+use super::pages::{Face, answer};
+use super::roster::Roster;
 use crate::contract::{Problem, ProblemClass, TriggerState, TriggerTold};
 use crate::future::BoxFuture;
 use axum::Router;
@@ -43,7 +44,7 @@ impl fmt::Debug for Placer {
     }
 }
 
-pub(super) fn routes() -> Router<Faces> {
+pub(super) fn routes() -> Router<Roster> {
     Router::new().route("/trigger", post(trigger).get(triggered))
 }
 

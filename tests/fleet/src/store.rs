@@ -171,7 +171,7 @@ impl Store {
                 self.plan = Some((plan.clone(), tag));
                 Answer::Plan(plan.clone(), text(tag))
             }
-            Ask::Close(shares) => {
+            Ask::Close { shares, .. } => {
                 let closed = shares.iter().filter(|share| self.close(**share, now));
                 Answer::Closed(closed.copied().collect())
             }

@@ -25,6 +25,15 @@ fn is_look_for_triggers(beside: &Beside) -> bool {
     matches!(beside, Beside::Send(ask) if ask.operation == LOOK)
 }
 
+fn is_of_list(beside: &Beside) -> bool {
+    const LIST: SideBlob = SideBlob::Candidates;
+    let Beside::Send(ask) = beside else { return false };
+    match &ask.operation {
+        Operation::ReadSideBlob(blob) | Operation::WriteSideBlob { blob, .. } => *blob == LIST,
+        _ => false,
+    }
+}
+
 /// A step that waits for an answer.
 #[derive(Clone)]
 pub struct Flight {
@@ -105,8 +114,10 @@ impl Process {
                 Moved::Asks(asked)
             }
             Todo::Rest(report) => {
-                // Nobody asks for turns here, and no answer to that look is waited for.
-                let others = step.beside().filter(|beside| !is_look_for_triggers(beside));
+                // Nobody asks for turns here, and what is asked about the list of candidates is never answered.
+                let others = step
+                    .beside()
+                    .filter(|beside| !is_look_for_triggers(beside) && !is_of_list(beside));
                 assert!(others.is_none(), "so soon nothing else goes out beside the steps");
                 self.stepped(scope, began, *report, now)
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::clock::Clock;
+use tokio::select;
 
 use super::world::{Millis, World};
 
@@ -50,10 +51,18 @@ impl Clock for SimClock {
     }
 
     async fn sleep_until(&self, at: Duration) {
-        while self.now() < at {
+        loop {
+            let jumped = self.world.jumped.notified();
+            if self.now() >= at {
+                return;
+            }
             let at = at.saturating_sub(self.read().1);
             let at = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
-            self.world.until(self.rate.reaches(at)).await;
+            // A clock that counts the time in which its machine was suspended fires what is due when it wakes up.
+            select! {
+                () = self.world.until(self.rate.reaches(at)) => {}
+                () = jumped => {}
+            }
         }
     }
 }

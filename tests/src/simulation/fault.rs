@@ -32,6 +32,8 @@ pub enum Step {
     /// About a side blob: a notice, or an announcement: no step of the protocol,
     /// and nothing may come of it.
     Notice,
+    /// protocol.md §7.4: the list of candidates is read or written: no step of the protocol either.
+    List,
     /// protocol.md §7.3: the supervisor of a process that died releases its lease.
     Will,
 }
@@ -72,6 +74,7 @@ impl Step {
             Self::Beat => "beat",
             Self::Break => "break",
             Self::Notice => "notice",
+            Self::List => "list",
             Self::Will => "last will",
         }
     }
@@ -179,7 +182,7 @@ impl Fault {
     #[must_use]
     pub fn fails(self, step: Step) -> bool {
         use Step::{
-            Acquire, Beat, Break, Claim, CreateBlob, CreateContainer, HandOver, Look, Notice,
+            Acquire, Beat, Break, Claim, CreateBlob, CreateContainer, HandOver, List, Look, Notice,
             Outcome, Raise, ReadBack, Release, Renew, Will,
         };
         match self {
@@ -188,7 +191,7 @@ impl Fault {
                 matches!(step, Acquire | Renew | Release | HandOver | Break | Will)
             }
             Self::LooksFail => matches!(step, Look | ReadBack | CreateBlob | CreateContainer),
-            Self::SideBlobsFail => step == Notice,
+            Self::SideBlobsFail => matches!(step, Notice | List),
             _ => false,
         }
     }

@@ -107,10 +107,21 @@ pub struct Asked {
     pub of_announcements: bool,
     /// The term in which the successor was named that announces itself.
     pub announced_in: Option<u64>,
+    /// The list of candidates that it writes.
+    pub lists: Option<Lists>,
     /// Until when the token is good that it goes with.
     pub token: Option<Millis>,
     /// The service's time by the answer that reached the sender, in nanoseconds since 1970.
     pub told: Option<u64>,
+}
+
+/// A list of candidates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lists {
+    /// It is to be written only where there is none.
+    pub is_first: bool,
+    /// The machines whose candidates are on it, as bits.
+    pub machines: u64,
 }
 
 /// A record.

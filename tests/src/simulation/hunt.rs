@@ -10,7 +10,7 @@ use tenure_core::mutants::Mutant;
 use super::{Fidelity, Options};
 
 /// The invariants of the protocol, and the rules of progress: each of them some seeded bug must break.
-pub const INVARIANTS: [&str; 17] = [
+pub const INVARIANTS: [&str; 18] = [
     "I1",
     "I2",
     "I3",
@@ -27,6 +27,7 @@ pub const INVARIANTS: [&str; 17] = [
     "hand over",
     "hint",
     "hints",
+    "list",
     "trigger",
 ];
 

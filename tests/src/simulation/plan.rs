@@ -18,7 +18,7 @@ use super::dice::Dice;
 use super::fault::{Fault, Kind, Step};
 use super::service::ELECTION;
 use super::world::Millis;
-use faults::{a_take_over, ambush, condition, in_time, orders, pair, the_same_evil};
+use faults::{a_take_over, ambush, condition, in_time, jumps, orders, pair, the_same_evil};
 use machines::machines;
 
 const SECOND: Millis = 1_000;
@@ -162,6 +162,7 @@ impl Plan {
         if step == Step::HandOver {
             timed.extend(orders(calm, &mut Dice::new(seed, 10)));
         }
+        timed.extend(jumps(&machines, calm, &mut Dice::new(seed, 16)));
         let again: Vec<_> = timed.iter().filter_map(|timed| the_same_evil(*timed, dice)).collect();
         timed.extend(again.into_iter().filter(|timed| timed.at < calm));
         timed.extend(conditions);
@@ -266,6 +267,10 @@ fn ambushes(
     // There are few notices: something lies in wait for the first of them.
     let of_notice = &mut Dice::new(seed, 9);
     ambushes.push(ambush(faults::fault(class, of_notice), Step::Notice, of_notice));
+    // One of the many requests about the list meets something, too.
+    let of_list = &mut Dice::new(seed, 15);
+    let spares = of_list.between(0, 20);
+    ambushes.push(Ambush { spares, ..ambush(faults::fault(class, of_list), Step::List, of_list) });
     if step == Step::HandOver {
         // A successor that has announced itself goes.
         let gone = ambush(of_notice.pick(&[Fault::Kill, Fault::Leave]), Step::Notice, of_notice);

@@ -198,6 +198,7 @@ fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
             if world.plan.machines[machine].hasty {
                 // It has no other clock that counts while it is suspended.
                 state.ahead[machine] += u64::try_from(jump).unwrap_or(0);
+                world.jumped.notify_waiters();
             }
             state.struck(now, fault, step, Some(who), now);
             // And back, perhaps.

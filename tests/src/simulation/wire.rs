@@ -8,7 +8,7 @@ use tenure_store::{Request, Response};
 use uuid::Uuid;
 
 use super::fault::Step;
-use super::history::{Asked, Triggered, Who, Written, number};
+use super::history::{Asked, Lists, Triggered, Who, Written, number};
 use super::service::LATER;
 use super::token;
 
@@ -41,11 +41,14 @@ impl Wire {
         let (mut puts_blob, mut finished, mut outcome, mut of_value) = (false, "", "", "");
         let mut of_trigger = "";
         let mut promised_in = 0;
+        let (mut machines, mut is_first) = (None, false);
         for (name, value) in &request.headers {
             match name.as_str() {
                 "x-ms-lease-id" => lease = guid(value),
                 "x-ms-proposed-lease-id" => proposed = guid(value),
                 "x-ms-meta-tenurelease" if is_side_blob => successor = guid(value),
+                "x-ms-meta-tenurecandidates" => machines = Some(listed(value)),
+                "if-none-match" => is_first = true,
                 "x-ms-lease-action" => action = value,
                 "x-ms-blob-type" => puts_blob = true,
                 _ => {
@@ -115,11 +118,14 @@ impl Wire {
         }
         if let Some(side_blob) = side_blob {
             let of_announcements = side_blob == SUCCESSOR;
-            let (step, announces) = (Step::Notice, of_announcements && puts_blob);
+            let step = if side_blob == CANDIDATES { Step::List } else { Step::Notice };
+            let announces = of_announcements && puts_blob;
             let announced_in =
                 write.filter(|_| announces && successor.is_some()).map(|write| write.term);
             let (lease, write, to) = (successor, None, None);
+            let lists = machines.map(|machines| Lists { is_first, machines });
             return Asked {
+                lists,
                 who,
                 step,
                 lease,
@@ -155,6 +161,7 @@ impl Wire {
         };
         let (announces, of_announcements, announced_in) = (false, false, None);
         Asked {
+            lists: None,
             who,
             step,
             lease,
@@ -240,11 +247,19 @@ const NOTHING: Written = Written {
 
 /// Where announcements are left.
 const SUCCESSOR: &str = "successor";
+const CANDIDATES: &str = "candidates";
+
+/// The machines whose candidates are on a list, as bits.
+fn listed(list: &str) -> u64 {
+    let machine = |entry: &str| entry.split(',').next()?.strip_prefix('m')?.parse::<u32>().ok();
+    let bits = list.split(' ').filter_map(machine).filter_map(|machine| 1_u64.checked_shl(machine));
+    bits.fold(0, |all, bit| all | bit)
+}
 
 /// Which blob beside the election's a request is about.
 fn side_blob(target: &str) -> Option<&str> {
     let (_, ending) = target.split('?').next()?.rsplit_once('.')?;
-    ["notice", SUCCESSOR, "trigger"].contains(&ending).then_some(ending)
+    ["notice", SUCCESSOR, "trigger", CANDIDATES].contains(&ending).then_some(ending)
 }
 
 /// The service's time by an answer, in nanoseconds since 1970; none where another than the service

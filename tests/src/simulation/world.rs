@@ -31,6 +31,8 @@ pub struct World {
     pub plan: Plan,
     /// What [`Dice`] of candidates follow from.
     pub seed: u64,
+    /// Notified when a clock jumped: a sleep by it is over sooner.
+    pub jumped: Notify,
     state: Mutex<State>,
 }
 
@@ -127,7 +129,13 @@ impl World {
             news: Arc::default(),
             closing: false,
         };
-        Arc::new(Self { began: Instant::now(), plan, seed, state: Mutex::new(state) })
+        Arc::new(Self {
+            began: Instant::now(),
+            plan,
+            seed,
+            jumped: Notify::new(),
+            state: Mutex::new(state),
+        })
     }
 
     /// True time.

@@ -5,6 +5,7 @@
 
 #[cfg(target_os = "linux")]
 mod application;
+mod candidates;
 mod chaos;
 #[cfg(unix)]
 mod commands;
@@ -33,6 +34,7 @@ mod rotation;
 mod sas;
 mod scenarios;
 mod sdks;
+mod shares;
 mod slots;
 #[cfg(unix)]
 mod steering;

@@ -1,5 +1,6 @@
 use super::*;
 use crate::name::SideBlob;
+use crate::operation::Over;
 use proptest::prelude::*;
 
 const A: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
@@ -28,6 +29,15 @@ fn write() -> Operation {
     }
 }
 
+fn read_content() -> Operation {
+    Operation::ReadContent { unless: Some(ETag("x".into())) }
+}
+
+fn write_content() -> Operation {
+    let metadata = Metadata::default();
+    Operation::WriteContent { over: Over::Nothing, content: "a".into(), metadata }
+}
+
 fn every_operation() -> Vec<Operation> {
     vec![
         read_blob(),
@@ -45,6 +55,9 @@ fn every_operation() -> Vec<Operation> {
             over: None,
             metadata: Metadata::default(),
         },
+        read_content(),
+        write_content(),
+        Operation::List { prefix: "a".into(), marker: None },
     ]
 }
 

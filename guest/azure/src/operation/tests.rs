@@ -19,6 +19,11 @@ fn request(operation: &Operation) -> Request {
     )
 }
 
+fn content(over: Over, content: &str) -> Operation {
+    let metadata = Metadata::from_iter([("who", "here")]);
+    Operation::WriteContent { over, content: content.into(), metadata }
+}
+
 fn all() -> Vec<Operation> {
     let etag = || ETag("\"0x1\"".into());
     vec![
@@ -49,15 +54,24 @@ fn all() -> Vec<Operation> {
             over: Some(etag()),
             metadata: Metadata::default(),
         },
-        Operation::Delete { lease: None },
-        Operation::Delete { lease: Some(id(A)) },
+        Operation::Delete { lease: None, if_match: None },
+        Operation::Delete { lease: Some(id(A)), if_match: Some(ETag("x".into())) },
         Operation::ReadAccount,
+        Operation::ReadContent { unless: None },
+        Operation::ReadContent { unless: Some(etag()) },
+        content(Over::Anything, ""),
+        content(Over::Nothing, "é"),
+        content(Over::This(etag()), "é"),
+        Operation::List { prefix: "my leader.a/".into(), marker: None },
+        Operation::List { prefix: String::new(), marker: Some("2!76!/+=&".into()) },
     ]
 }
 
 #[test]
 fn each_operation_is_the_request_of_the_reference() {
     let lease = "PUT /devstoreaccount1/leases/my%20leader?comp=lease&timeout=3";
+    let content = "PUT /devstoreaccount1/leases/my%20leader?timeout=3";
+    let (block, who) = (("x-ms-blob-type", "BlockBlob"), ("x-ms-meta-who", "here"));
     let expected = [
         ("HEAD /devstoreaccount1/leases/my%20leader?timeout=3", vec![]),
         ("HEAD /devstoreaccount1/leases/my%20leader?timeout=3", vec![("x-ms-lease-id", A)]),
@@ -119,8 +133,26 @@ fn each_operation_is_the_request_of_the_reference() {
             vec![("x-ms-blob-type", "BlockBlob"), ("if-match", "\"0x1\"")],
         ),
         ("DELETE /devstoreaccount1/leases/my%20leader?timeout=3", vec![]),
-        ("DELETE /devstoreaccount1/leases/my%20leader?timeout=3", vec![("x-ms-lease-id", A)]),
+        (
+            "DELETE /devstoreaccount1/leases/my%20leader?timeout=3",
+            vec![("x-ms-lease-id", A), ("if-match", "x")],
+        ),
         ("HEAD /devstoreaccount1/leases?restype=account&comp=properties&timeout=3", vec![]),
+        ("GET /devstoreaccount1/leases/my%20leader?timeout=3", vec![]),
+        ("GET /devstoreaccount1/leases/my%20leader?timeout=3", vec![("if-none-match", "\"0x1\"")]),
+        (content, vec![block, who]),
+        (content, vec![block, ("if-none-match", "*"), who]),
+        (content, vec![block, ("if-match", "\"0x1\""), who]),
+        (
+            "GET /devstoreaccount1/leases?restype=container&comp=list&include=metadata&maxresults=1000\
+             &prefix=my%20leader.a%2F&timeout=3",
+            vec![],
+        ),
+        (
+            "GET /devstoreaccount1/leases?restype=container&comp=list&include=metadata&maxresults=1000\
+             &prefix=&marker=2%2176%21%2F%2B%3D%26&timeout=3",
+            vec![],
+        ),
     ];
     assert_eq!(all().len(), expected.len());
     for (operation, (line, own)) in all().iter().zip(expected) {
@@ -129,9 +161,13 @@ fn each_operation_is_the_request_of_the_reference() {
         assert_eq!(sent.origin, "http://127.0.0.1:10000");
         let mut headers =
             vec![("x-ms-date", "Fri, 02 Jan 2026 03:04:05 GMT"), ("x-ms-version", "2021-12-02")];
+        let length = sent.body.reveal().len().to_string();
         if sent.method == Method::Put {
-            headers.push(("content-length", "0"));
+            headers.push(("content-length", &length));
         }
+        let has_content =
+            matches!(operation, Operation::WriteContent { content, .. } if !content.is_empty());
+        assert_eq!(length, if has_content { "2" } else { "0" });
         headers.extend(own);
         let mut got: Vec<_> =
             sent.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();

@@ -22,6 +22,8 @@ pub struct Unusable {
     pub detail: String,
     /// It would be judged otherwise at another time.
     pub by_time: bool,
+    /// It was closed for ever: nobody need do anything about it.
+    pub is_closed: bool,
 }
 
 const UNTOUCHED: &str = "it is left untouched";
@@ -37,14 +39,18 @@ impl Record {
         seen: &Properties,
         time: Option<Timestamp>,
     ) -> Result<Judged, Unusable> {
-        let unusable = |detail| Unusable { detail, by_time: false };
+        let unusable = |detail| Unusable { detail, by_time: false, is_closed: false };
         let length = seen.content_length;
         if length > 0 {
             let what = format!("{election} holds {length} bytes of data");
             return Err(unusable(format!("{what}; {UNTOUCHED}. {ANOTHER}")));
         }
         let (record, ignored) = Self::parse(&seen.metadata).map_err(|error| {
-            unusable(match error {
+            let is_closed = error == RecordError::Closed;
+            let detail = match error {
+                RecordError::Closed => format!(
+                    "{election} is closed for ever: the work was split anew, and this share is none any more"
+                ),
                 RecordError::Foreign(names) => {
                     let names = names.join(", ");
                     format!(
@@ -64,7 +70,8 @@ impl Record {
                     "the record of {election} cannot be read: {field}; {UNTOUCHED}. {ANOTHER}, or \
                      delete the blob while no candidate runs"
                 ),
-            })
+            };
+            Unusable { is_closed, ..unusable(detail) }
         })?;
         if let (Some(record), Some(time)) = (&record, time) {
             record.judge_term(election, time)?;
@@ -94,7 +101,7 @@ impl Record {
              again, so every sink has to forget the highest term that it saw",
             self.term
         );
-        Err(Unusable { detail, by_time: true })
+        Err(Unusable { detail, by_time: true, is_closed: false })
     }
 
     /// Judges this record, with which a candidate would begin to lead: whether it can be written, with
@@ -121,6 +128,7 @@ impl Record {
         };
         let advice =
             "Find out who else may write to the blob, and delete it while no candidate runs";
-        Err(Unusable { detail: format!("{detail}; {UNTOUCHED}. {advice}"), by_time: false })
+        let detail = format!("{detail}; {UNTOUCHED}. {advice}");
+        Err(Unusable { detail, by_time: false, is_closed: false })
     }
 }

@@ -14,6 +14,7 @@ mod holding;
 mod hostile;
 mod last_wills;
 mod leaving;
+mod listing;
 mod notices;
 mod one_turn;
 mod priority;
@@ -66,6 +67,8 @@ struct Candidate {
     chance: Counter,
     /// How far the machine's clock is ahead of the service's.
     wall_ahead: Duration,
+    /// It takes part in the list of candidates; else it is refused that, and no test sees it.
+    lists: bool,
     /// Requests of this name are answered after so long: the process was frozen.
     slow: Option<(&'static str, Duration)>,
     asked: Vec<Asked>,
@@ -120,6 +123,7 @@ impl Candidate {
             began: seconds(100),
             chance: Counter(7),
             wall_ahead: Duration::ZERO,
+            lists: false,
             slow: None,
             asked: Vec::new(),
             triggers: None,
@@ -160,6 +164,11 @@ impl Candidate {
                 }
                 Todo::Send(Ask { operation, timeout, .. }) => {
                     let sent = self.now;
+                    if !self.lists && operation.name().ends_with(" candidates") {
+                        let (reply, wall) = (refusal(&operation, sent, 403, "x"), instant(sent));
+                        step.answered(sent, sent, wall, reply, &mut self.chance);
+                        continue;
+                    }
                     // Looks that are not what a test is about.
                     if operation == TRIGGERS && self.triggers.is_none() {
                         let reply = refusal(&operation, sent, 404, "BlobNotFound");
@@ -252,7 +261,11 @@ fn available(operation: &Operation, at: Moment) -> Reply {
         Operation::WriteMetadata { .. } => answer(operation, at, 200, &[("etag", "\"2\"")]),
         Operation::ReadSideBlob(_) => refusal(operation, at, 404, "BlobNotFound"),
         Operation::WriteSideBlob { .. } => answer(operation, at, 201, &[("etag", "\"3\"")]),
-        Operation::Delete { .. } | Operation::ReadAccount => {
+        Operation::Delete { .. }
+        | Operation::ReadAccount
+        | Operation::ReadContent { .. }
+        | Operation::WriteContent { .. }
+        | Operation::List { .. } => {
             panic!("no election asks for that: {operation:?}")
         }
     }

@@ -306,6 +306,17 @@ fn a_blob_of_somebody_else_is_left_untouched() {
 }
 
 #[test]
+fn a_closed_election_is_left_alone_in_silence() {
+    for lease in ["available", "expired", "broken", "leased"] {
+        let mut candidate = Candidate::new(&[]);
+        let report = candidate.step(None, |o, at| seen(o, at, lease, &Record::closed()));
+        assert_eq!(report.problems, [], "{lease}");
+        assert_eq!(candidate.verbs(), ["read blob"], "{lease}");
+        assert!(report.again_in >= seconds(2), "and looks again, for ever");
+    }
+}
+
+#[test]
 fn no_answer_makes_a_follower_stop_contending() {
     let mut candidate = Candidate::new(&[]);
     let replies: [fn(&Operation, Moment) -> Reply; 8] = [

@@ -169,6 +169,13 @@ The record on the blob keeps the newest leaders, ten at most.
 
 Exit codes: 0 somebody led; 1 nobody ever did; 2 it could not be found out.";
 
+pub(super) const CANDIDATES_HELP: &str = "\
+Each candidate leaves its name in the blob BLOB.candidates beside the election's, soon after it starts and about every \
+eleven minutes, if its credential lets it. One that has ended stays on the list for half an hour. There is room for some eighty \
+candidates with addresses; of more of them, those seen last are shown. Who leads is for `tenure status`.
+
+Exit codes: 0 somebody was seen; 1 nobody was; 2 it could not be found out.";
+
 pub(super) const STEER_HELP: &str = "\
 The candidate must run with --listen and a control token; the same token is given here, by the \
 variable TENURE_CONTROL_TOKEN or --control-token-file. Without --at, the order goes to the leader at the \
@@ -194,8 +201,8 @@ at-least-once until it succeeds. When nobody leads, or all candidates are paused
 claims within an hour is not run. Eight may wait at a time. Work that lasts as long as the leadership (--while-leading) has no turns, \
 so it is refused.
 
-The same command again with the same --id asks for no second turn, and tells what became of the first, as long as no \
-more than 16 others came after it.
+The same command again with the same --id asks for no second turn, and tells what became of the first. When 17 other \
+triggers were claimed after it, the name is forgotten, and the command asks for a turn again.
 
   tenure trigger jobs/nightly --wait 10m
 

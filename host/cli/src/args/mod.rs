@@ -14,8 +14,9 @@ use super::settings::with_options;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use help::{
-    BREAK_HELP, CHECK_HELP, DOCTOR_HELP, EXAMPLES, HISTORY_HELP, LOCK_HELP, OBSERVE_HELP,
-    PAUSE_HELP, RESET_SLOT_HELP, RUN_HELP, STATUS_HELP, STEER_HELP, TRIGGER_HELP, WATCH_HELP,
+    BREAK_HELP, CANDIDATES_HELP, CHECK_HELP, DOCTOR_HELP, EXAMPLES, HISTORY_HELP, LOCK_HELP,
+    OBSERVE_HELP, PAUSE_HELP, RESET_SLOT_HELP, RUN_HELP, STATUS_HELP, STEER_HELP, TRIGGER_HELP,
+    WATCH_HELP,
 };
 use std::ffi::OsString;
 
@@ -60,6 +61,9 @@ pub(super) enum Command {
     /// Forgets a claimed slot that lies in the future and keeps all turns waiting
     #[command(after_help = RESET_SLOT_HELP)]
     ResetSlot,
+    /// Shows the candidates that were seen in the last half hour
+    #[command(after_help = CANDIDATES_HELP)]
+    Candidates,
     /// Makes the leader give up its leadership, so that another candidate takes over
     #[command(after_help = STEER_HELP)]
     Resign,

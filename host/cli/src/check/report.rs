@@ -8,14 +8,14 @@ use crate::handler::Found;
 use crate::log::json_text;
 use crate::terminal::{broken, columns};
 use crate::understood::Understood;
-use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 use tenure::contract::schedule_words_and_text;
+use tenure::program::local;
 use tenure_base::duration::format_duration;
-use tenure_core::{Agenda, Delivery, Missed, Schedule, Timestamp};
+use tenure_core::{Agenda, Delivery, Missed, Schedule, Timestamp, Zone};
 
 /// So many turns are told.
 const TURNS: usize = 3;
@@ -150,14 +150,13 @@ fn rules(agenda: &Agenda) -> String {
 struct TurnTime {
     /// By the clock of the schedule's zone.
     text: String,
-    zone: String,
     wait: Duration,
 }
 
 impl TurnTime {
     fn for_people(&self) -> String {
         let wait = Duration::from_secs(self.wait.as_secs());
-        format!("{} {} (in {})", self.text, self.zone, format_duration(wait))
+        format!("{} (in {})", self.text, format_duration(wait))
     }
 }
 
@@ -174,20 +173,13 @@ fn turns(agenda: &Agenda, now: Timestamp) -> Vec<TurnTime> {
     let slots = std::iter::successors(schedule.next(due), |slot| schedule.next(*slot));
     let time = |slot: Timestamp| {
         let due = slot.0.saturating_add(delay);
-        let utc = DateTime::from_timestamp_nanos(i64::try_from(due).unwrap_or(i64::MAX));
-        let (text, zone) = match schedule {
-            Schedule::Cron(_, zone) if zone.name() != "UTC" => {
-                (told(&utc.with_timezone(zone)), zone.name())
-            }
-            _ => (told::<Utc>(&utc), "UTC".to_owned()),
+        let zone = match schedule {
+            Schedule::Cron(_, zone) => *zone,
+            _ => Zone::UTC,
         };
-        TurnTime { text, zone, wait: Duration::from_nanos(due.saturating_sub(now.0)) }
+        TurnTime { text: local(due, zone), wait: Duration::from_nanos(due.saturating_sub(now.0)) }
     };
     slots.take(TURNS).map(time).collect()
-}
-
-fn told<Z: chrono::TimeZone>(time: &DateTime<Z>) -> String {
-    time.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
 fn work(work: &Found) -> String {

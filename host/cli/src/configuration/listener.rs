@@ -87,8 +87,7 @@ impl Configuration {
     }
 
     /// Without another address, that of a listener which others can reach is put on record.
-    pub(crate) fn default_address(&mut self, listener: Option<&TcpListener>) {
-        let address = listener.and_then(|listener| listener.local_addr().ok());
+    pub(crate) fn default_address(&mut self, address: Option<SocketAddr>) {
         let reachable = address.filter(|a| !a.ip().is_unspecified() && !a.ip().is_loopback());
         if let (Some(address), None) = (reachable, self.settings.get(names::ADDRESS)) {
             self.settings.set(names::ADDRESS, format!("http://{address}"));

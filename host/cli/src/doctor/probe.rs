@@ -132,7 +132,7 @@ fn explain(error: &std::io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpSocket};
 
     async fn at(url: String) -> Result<Reached, Unreached> {
         probe(&url, &Authorities::default()).await
@@ -149,7 +149,10 @@ mod tests {
 
         let nobody = at("http://nobody.invalid".to_owned()).await.unwrap_err();
         assert!(matches!(nobody, Unreached::Name(_)), "{nobody:?}");
-        drop(listener);
+        // A port that is taken, and where nobody listens.
+        let silent = TcpSocket::new_v4().unwrap();
+        silent.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = silent.local_addr().unwrap();
         let refused = at(format!("http://{address}")).await.unwrap_err();
         let Unreached::Connection(why) = refused else { panic!("{refused:?}") };
         assert!(why.contains(&address.to_string()), "{why}");

@@ -3,16 +3,22 @@
 use super::given::{Given, Value, Variables, environment};
 use super::options::CommandLine;
 use super::parse::{self, Content, Section};
+use super::pattern::{self, Pattern};
 use super::setting::Scope;
 use super::source::Source;
 use super::table::{CONFIG, ELECTION};
 use crate::complaint::{Complaint, shown};
 use std::collections::BTreeSet;
 
+/// Of so many elections the names are told, of a command that is for one.
+const LISTED: usize = 20;
+
 /// The elections that a command is for, and what is wrong with how they are told.
 #[derive(Default)]
 pub(crate) struct Elections {
     pub given: Vec<Given>,
+    /// Those of which several elections are made.
+    pub patterns: Vec<Pattern>,
     /// They are all that a file has: none was named.
     pub all_of_a_file: bool,
     pub complaints: Vec<Complaint>,
@@ -24,7 +30,9 @@ impl Elections {
     pub(crate) fn of(line: &CommandLine) -> Self {
         let given = Given::of(line);
         let Some(file) = given.get(&CONFIG) else {
-            return Self { given: vec![given], ..Self::default() };
+            let mut this = Self { given: vec![given], ..Self::default() };
+            this.spread();
+            return this;
         };
         match Source::read(&file.path(), &file.told_bare()) {
             Ok(source) => Self::of_file(&source, line, &environment),
@@ -52,8 +60,28 @@ impl Elections {
             [] => vec![of(None)],
             several => several.iter().map(|election| of(Some(election))).collect(),
         };
+        this.spread();
         this.refuse_twins(line);
         this
+    }
+
+    /// Puts the elections of patterns in their places.
+    fn spread(&mut self) {
+        for given in std::mem::take(&mut self.given) {
+            let Some(pattern) = Pattern::of(&given) else {
+                self.given.push(given);
+                continue;
+            };
+            let number = self.patterns.len();
+            match pattern.read() {
+                Ok(each) => self.given.extend(each.into_iter().map(|mut given| {
+                    given.pattern = Some(number);
+                    given
+                })),
+                Err(complaints) => self.complain(complaints),
+            }
+            self.patterns.push(pattern);
+        }
     }
 
     /// The one election that is named, if the file has it. A file that names none is for any.
@@ -70,6 +98,12 @@ impl Elections {
         };
         let there: Vec<String> =
             content.elections.iter().chain([&content.defaults]).filter_map(name).collect();
+        if line.command != "lock"
+            && let Some(given) = self.of_pattern(line, variable, content, wanted)
+        {
+            self.given = vec![given];
+            return;
+        }
         let is_there = there.is_empty() || there.iter().any(|name| name == wanted);
         // A lock has a blob of its own, and goes by what the file says above its elections.
         if !is_there && line.command != "lock" {
@@ -88,10 +122,35 @@ impl Elections {
         self.given = vec![Given::resolve(line, variable, Some((content, one)))];
     }
 
+    /// The one that is named, if it is on the list of a pattern.
+    fn of_pattern(
+        &mut self,
+        line: &CommandLine,
+        variable: Variables<'_>,
+        content: &Content,
+        wanted: &str,
+    ) -> Option<Given> {
+        // Not what the command line says of the election, but what the file does.
+        let line = line.without(&ELECTION);
+        let sections = match content.elections.as_slice() {
+            [] => vec![None],
+            several => several.iter().map(Some).collect(),
+        };
+        let of = |section| Pattern::of(&Given::resolve(&line, variable, Some((content, section))));
+        let patterns: Vec<_> = sections.into_iter().filter_map(of).collect();
+        let mut complaints = Vec::new();
+        let found = pattern::find(&patterns, wanted, &mut complaints);
+        self.complain(complaints);
+        found
+    }
+
     /// The one election of a command that is for one.
     pub(crate) fn only(mut self) -> (Given, Vec<Complaint>) {
         let names = self.given.iter().filter_map(|given| given.text(&ELECTION));
-        let names: Vec<_> = names.map(|name| shown(&name)).collect();
+        let mut names: Vec<_> = names.map(|name| shown(&name)).take(LISTED + 1).collect();
+        if names.len() > LISTED {
+            names[LISTED] = "…".to_owned();
+        }
         if self.given.len() > 1 {
             self.complaints = vec![Complaint::new(
                 ELECTION.option(),

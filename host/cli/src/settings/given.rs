@@ -4,11 +4,14 @@
 use super::options::CommandLine;
 use super::parse::{Content, Section};
 use super::setting::{Choice, Kind, Scope, Setting};
-use super::table::ON_START;
+use super::table::{FOR_EACH, FOR_EACH_FILE, ON_START};
 use crate::complaint::{reworded, shown};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// What stands for a name in settings of elections that are of one kind.
+pub(super) const EACH: &str = "{each}";
 
 /// Who says what a variable holds; nothing when it is blank or not set.
 pub(crate) type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -23,6 +26,7 @@ fn is_blank(text: &OsStr) -> bool {
 }
 
 /// One text of a value. A list has several.
+#[derive(Clone)]
 pub(crate) struct Word {
     pub text: OsString,
     /// Where it stands in the file; empty elsewhere.
@@ -44,6 +48,7 @@ pub(crate) enum Source {
 }
 
 /// A value that counts.
+#[derive(Clone)]
 pub(crate) struct Value {
     pub setting: &'static Setting,
     pub source: Source,
@@ -117,7 +122,7 @@ impl Value {
 }
 
 /// An election of the file.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct InFile {
     /// Where it begins.
     place: String,
@@ -128,12 +133,14 @@ struct InFile {
 }
 
 /// All that counts for one election, or for a command that looks at one.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Given {
     pub table: Vec<&'static Setting>,
     command: String,
     values: Vec<Value>,
     file: Option<InFile>,
+    /// The pattern that it is of, by its place among those of the command.
+    pub pattern: Option<usize>,
 }
 
 impl Given {
@@ -173,7 +180,25 @@ impl Given {
             command: line.command.clone(),
             values: values.map(|(value, _)| value).collect(),
             file: in_file,
+            pattern: None,
         }
+    }
+
+    /// The same where [`EACH`] stands for a name, and said where the name is.
+    pub(super) fn for_name(&self, name: &Word) -> Self {
+        let mut this = self.clone();
+        this.values.retain(|v| !v.setting.is(&FOR_EACH) && !v.setting.is(&FOR_EACH_FILE));
+        let written = this.values.iter_mut().filter(|value| !value.is_by_variable());
+        for word in written.flat_map(|value| &mut value.words) {
+            let Some(text) = word.text.to_str().filter(|text| text.contains(EACH)) else {
+                continue;
+            };
+            *word = Word {
+                text: text.replace(EACH, &name.text.to_string_lossy()).into(),
+                place: name.place.clone(),
+            };
+        }
+        this
     }
 
     pub(crate) fn get(&self, setting: &Setting) -> Option<&Value> {
@@ -308,8 +333,8 @@ pub(crate) struct Vocabulary(Arc<[(&'static str, String)]>);
 
 impl Vocabulary {
     /// Takes the place of another one that says the same, as those of all elections of a file mostly do.
-    pub(crate) fn or_same(self, other: Option<&Self>) -> Self {
-        other.filter(|other| **other == self).cloned().unwrap_or(self)
+    pub(crate) fn or_same(self, other: &Self) -> Self {
+        if self == *other { other.clone() } else { self }
     }
 
     /// A text of the component's, which knows variables only, in the words of those who set them.

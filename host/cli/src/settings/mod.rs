@@ -3,7 +3,7 @@
 //! 1. [`options`] makes the command line of it, and reads what was given there.
 //! 2. [`parse`] reads `tenure.toml`, whose keys are the options.
 //! 3. [`given`] finds what counts: command line, variable, election's table, beginning of the file.
-//! 4. [`elections`] does that for each election of `tenure run`.
+//! 4. [`elections`] does that for each election of `tenure run`, and [`pattern`] makes several of one.
 //!
 //! What is read where is up to [`Configuration`](super::configuration::Configuration).
 
@@ -13,6 +13,7 @@ mod options;
 #[cfg(test)]
 mod page;
 mod parse;
+mod pattern;
 mod secret;
 pub(crate) mod setting;
 mod source;
@@ -23,3 +24,4 @@ mod tests;
 pub(crate) use elections::Elections;
 pub(crate) use given::{Given, Value, Vocabulary};
 pub(crate) use options::{CommandLine, with_options};
+pub(crate) use pattern::Pattern;

@@ -139,6 +139,15 @@ impl CommandLine {
         }
     }
 
+    /// The same, but for one setting.
+    pub(super) fn without(&self, setting: &Setting) -> Self {
+        let others = |all: &[(&'static Setting, Vec<OsString>)]| {
+            all.iter().filter(|(given, _)| !given.is(setting)).cloned().collect()
+        };
+        let (given, bare) = (others(&self.given), others(&self.bare));
+        Self { table: self.table.clone(), command: self.command.clone(), given, bare }
+    }
+
     pub(crate) fn has(&self, setting: &Setting) -> bool {
         self.get(setting).or_else(|| self.bare(setting)).is_some()
     }

@@ -34,7 +34,8 @@ impl Source {
             told(format!("the file cannot be read: {error}"), "name a file that this user may read")
         })?;
         if bytes.len() > LARGEST {
-            let advice = "name a file of settings; a process is not meant for so many elections";
+            let advice =
+                "spread the elections over several processes: one is not meant for so many";
             return Err(told("the file is larger than 1 MiB".to_owned(), advice));
         }
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
@@ -58,6 +59,11 @@ impl Source {
         let before = self.text.get(..byte).unwrap_or(&self.text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        self.at(line, column)
+    }
+
+    /// The same of a line and a column.
+    pub(super) fn at(&self, line: usize, column: usize) -> String {
         format!("{}:{line}:{column}", self.name)
     }
 

@@ -16,7 +16,7 @@ const RUN_AND_OBSERVE: &[&str] = &["run", "check", "observe"];
 /// Those that keep a log, and know who leads.
 const LASTING: &[&str] = &["run", "check", "lock", "observe"];
 const RUN_AND_LOOKS: &[&str] =
-    &["run", "check", "lock", "observe", "status", "watch", "doctor", "history"];
+    &["run", "check", "lock", "observe", "status", "watch", "doctor", "history", "candidates"];
 const RUN_AND_ORDERS: &[&str] =
     &["run", "check", "resign", "transfer", "pause", "resume", "trigger"];
 /// Those that read the file.
@@ -29,12 +29,13 @@ const OF_THE_FILE: &[&str] = &[
     "watch",
     "doctor",
     "history",
+    "candidates",
     "reset-slot",
     "trigger",
     "break",
 ];
 /// Those that can answer in JSON.
-const TELLING: &[&str] = &["check", "status", "watch", "doctor", "history"];
+const TELLING: &[&str] = &["check", "status", "watch", "doctor", "history", "candidates"];
 /// Those that meet one election, which can be named without its option.
 const OF_ONE: &[&str] = &[
     "lock",
@@ -43,6 +44,7 @@ const OF_ONE: &[&str] = &[
     "watch",
     "doctor",
     "history",
+    "candidates",
     "reset-slot",
     "resign",
     "transfer",
@@ -61,6 +63,7 @@ const ALL: &[&str] = &[
     "watch",
     "doctor",
     "history",
+    "candidates",
     "reset-slot",
     "resign",
     "transfer",
@@ -155,6 +158,18 @@ settings! {
         more: "Each job needs a blob of its own; a blob that holds anything else is refused and left \
                untouched",
         heading: ELECTIONS, ..PASSED_ON
+    };
+    FOR_EACH = Setting {
+        name: "for-each", kind: Kind::List("NAME"), scope: Scope::One,
+        help: "An election for each of these names, which {each} stands for. Repeatable",
+        more: "See [Many elections of one kind](#many-elections-of-one-kind)",
+        heading: ELECTIONS, ..ROW
+    };
+    FOR_EACH_FILE = Setting {
+        name: "for-each-file", kind: Kind::File, scope: Scope::One,
+        help: "A file with names for --for-each, one on each line. It is read again when it changes",
+        more: "See [Many elections of one kind](#many-elections-of-one-kind)",
+        heading: ELECTIONS, ..ROW
     };
     EVERY = Setting {
         name: "every", variable: names::EVERY, kind: Kind::Duration,
@@ -643,7 +658,7 @@ settings! {
     ID = Setting {
         name: "id", kind: Kind::Text("ID"), commands: &["trigger"], default: "a new one",
         range: Range::Words("1 to 64 letters, digits, dots, hyphens and underscores"),
-        help: "The name of the trigger: repeated with the same name, the command asks for no second turn",
+        help: "The name of the trigger: repeated with the same name, the command asks for no second turn, until 17 others were claimed after it",
         advice: "give it like rerun-7",
         heading: OTHERS, ..ROW
     };

@@ -65,13 +65,13 @@ impl Supervised {
         self.supervisor.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Tells the supervisor how to write the log, and of whom.
-    pub(crate) fn link(&self, style: Style, candidates: Vec<Whose>) -> Result<Arc<Link>, String> {
+    /// Tells the supervisor how to write the log.
+    pub(crate) fn link(&self, style: Style) -> Result<Arc<Link>, String> {
         let pipe = OpenOptions::new().open_sender(&self.pipe);
         let pipe = pipe.map_err(|error| format!("the supervisor cannot be reached: {error}"))?;
         let link = Arc::new(Link::default());
         let (json, stderr) = (style.format == Format::Json, style.output == Output::Stderr);
-        link.waiting().lines.push_back(line(&Message::Log { json, stderr, candidates }));
+        link.waiting().lines.push_back(line(&Message::Log { json, stderr }));
         let supervisor = self.supervisor;
         // Of no effect on one that does not listen.
         let ring = move || {
@@ -124,6 +124,10 @@ pub(crate) struct Link {
 #[derive(Default)]
 struct Waiting {
     lines: VecDeque<String>,
+    /// So many candidates were there.
+    numbers: usize,
+    /// Those that came and went.
+    candidates: BTreeMap<usize, Option<Whose>>,
     wills: BTreeMap<usize, Option<Will>>,
     /// Told last.
     exit: Option<u8>,
@@ -139,14 +143,38 @@ impl Waiting {
     }
 
     fn next_before(&mut self) -> Option<String> {
-        let will = || self.wills.pop_first().map(|(of, will)| line(&Message::Will { of, will }));
-        self.lines.pop_front().or_else(will)
+        let line_of = |(of, whose)| line(&Message::Candidate { of, whose });
+        let will = |(of, will)| line(&Message::Will { of, will });
+        // A candidate is known before its will.
+        let next = self.lines.pop_front().or_else(|| self.candidates.pop_first().map(line_of));
+        next.or_else(|| self.wills.pop_first().map(will))
     }
 }
 
 impl Link {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a candidate known. By its number it is meant from now on.
+    pub(crate) fn add(&self, whose: Whose) -> usize {
+        let mut waiting = self.waiting();
+        let of = waiting.numbers;
+        waiting.numbers += 1;
+        waiting.candidates.insert(of, Some(whose));
+        drop(waiting);
+        self.news.notify_one();
+        of
+    }
+
+    /// Has a candidate forgotten that has left.
+    pub(crate) fn remove(&self, of: usize) {
+        let mut waiting = self.waiting();
+        waiting.holders.remove(&of);
+        waiting.wills.remove(&of);
+        waiting.candidates.insert(of, None);
+        drop(waiting);
+        self.news.notify_one();
     }
 
     /// Takes what the report of a step, `ago`, says of the last will of the candidate of that number.
@@ -275,6 +303,28 @@ mod tests {
         step(0, Role::Left, None);
         assert_eq!(next(&link), Some((0, None)));
         assert_eq!(next(&link), None);
+    }
+
+    #[test]
+    fn a_candidate_is_known_before_its_will_and_forgotten_with_it() {
+        let (link, ago) = (Link::default(), Duration::from_secs(1));
+        let known = |link: &Link| {
+            let (line, _) = link.waiting().next()?;
+            match read(line.trim_end()) {
+                Some(Message::Candidate { of, whose }) => Some((of, whose.map(|w| w.election))),
+                _ => None,
+            }
+        };
+        let whose = |election: &str| Whose { election: election.into(), candidate: "ada".into() };
+        let (first, second) = (link.add(whose("jobs/a")), link.add(whose("jobs/b")));
+        link.stepped(first, &report(leading(), Some("http://one")), ago, None);
+        assert_eq!(known(&link), Some((first, Some("jobs/a".into()))));
+        assert_eq!(known(&link), Some((second, Some("jobs/b".into()))));
+        link.remove(first);
+        assert_eq!(known(&link), Some((first, None)), "and no will");
+        assert!(link.waiting().next().is_none());
+        // Nobody takes the number of one that went.
+        assert!(link.add(whose("jobs/a")) > second);
     }
 
     #[test]

@@ -8,13 +8,14 @@ use std::time::Duration;
 /// One line. What it holds is secret, so that it has no `Debug`.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Message {
-    /// The first one: whose log is written, and how.
+    /// The first one: how the log is written.
     Log {
         json: bool,
         /// To standard error.
         stderr: bool,
-        candidates: Vec<Whose>,
     },
+    /// Who the candidate of a number is; none: it is there no longer.
+    Candidate { of: usize, whose: Option<Whose> },
     /// The last will of a candidate; none: the one from before is void.
     Will { of: usize, will: Option<Will> },
     /// For the service manager, which listens to the supervisor alone.

@@ -33,7 +33,7 @@ impl Supervised {
         match self.0 {}
     }
 
-    pub(crate) fn link(&self, _: Style, _: Vec<Whose>) -> Result<Arc<Link>, String> {
+    pub(crate) fn link(&self, _: Style) -> Result<Arc<Link>, String> {
         match self.0 {}
     }
 }
@@ -41,6 +41,14 @@ impl Supervised {
 pub(crate) struct Link(Infallible);
 
 impl Link {
+    pub(crate) fn add(&self, _: Whose) -> usize {
+        match self.0 {}
+    }
+
+    pub(crate) fn remove(&self, _: usize) {
+        match self.0 {}
+    }
+
     pub(crate) fn stepped(&self, _: usize, _: &Report, _: Duration, _: Option<&OsString>) {
         match self.0 {}
     }

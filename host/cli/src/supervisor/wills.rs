@@ -33,14 +33,10 @@ const AT_A_TIME: usize = 32;
 /// All that the supervisor was told.
 #[derive(Default)]
 pub(super) struct Wills {
-    log: Option<LogSettings>,
     code: Option<u8>,
     wills: BTreeMap<usize, Will>,
-}
-
-struct LogSettings {
-    style: Style,
-    candidates: Vec<Whose>,
+    log: Option<Style>,
+    candidates: BTreeMap<usize, Whose>,
 }
 
 /// What became of a will.
@@ -61,11 +57,17 @@ enum Fate {
 impl Wills {
     pub(super) fn take(&mut self, line: &str, manager: Option<&ServiceManager>) {
         match read(line) {
-            Some(Message::Log { json, stderr, candidates }) => {
+            Some(Message::Log { json, stderr }) => {
                 let format = if json { Format::Json } else { Format::Text };
                 let output = if stderr { Output::Stderr } else { Output::Stdout };
-                let style = Style { format, level: Level::INFO, output };
-                self.log = Some(LogSettings { style, candidates });
+                self.log = Some(Style { format, level: Level::INFO, output });
+            }
+            Some(Message::Candidate { of, whose: Some(whose) }) => {
+                self.candidates.insert(of, whose);
+            }
+            Some(Message::Candidate { of, whose: None }) => {
+                self.candidates.remove(&of);
+                self.wills.remove(&of);
             }
             Some(Message::Exit(code)) => self.code = Some(code),
             Some(Message::Will { of, will: Some(will) }) => drop(self.wills.insert(of, will)),
@@ -102,7 +104,8 @@ impl Wills {
             return;
         }
         let subject = format!("the process that ran the election {how}");
-        let Some(LogSettings { style, candidates }) = self.log else {
+        let candidates = self.candidates;
+        let Some(style) = self.log.filter(|_| !candidates.is_empty()) else {
             complaint::print(format_args!("tenure: {subject}\n"));
             return;
         };
@@ -112,7 +115,9 @@ impl Wills {
             false => BTreeMap::new(),
         };
         let Ok((log, written)) = Log::start(style) else { return };
-        for (of, log) in log.shared(&candidates).into_iter().enumerate() {
+        // All of them first: one line is as wide as another.
+        let logs: Vec<_> = candidates.iter().map(|(of, whose)| (*of, log.of(whose))).collect();
+        for (of, log) in logs {
             let rest = match (terms.get(&of), fates.remove(&of)) {
                 (None, _) => "it held no lease".to_owned(),
                 (Some(term), Some(fate)) => {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tenure::clock::{BootClock, Clock as _};
 use tenure::program::server::{example, figures};
-use tenure::server::Board;
+use tenure::server::Roster;
 
 /// Figures are read once for all instruments of an export.
 const FRESH: Duration = Duration::from_secs(1);
@@ -28,9 +28,9 @@ struct Reader {
 }
 
 /// Shows all figures by `meter`.
-pub(super) fn observe(meter: &Meter, boards: &[Arc<Board>], clock: &BootClock) {
-    let (boards, clock) = (boards.to_vec(), clock.clone());
-    let read = move || families(&figures(&boards, clock.now()));
+pub(super) fn observe(meter: &Meter, roster: &Roster, clock: &BootClock) {
+    let (roster, clock) = (roster.clone(), clock.clone());
+    let read = move || families(&figures(&roster.boards(), clock.now()));
     let reader = Arc::new(Reader { read: Box::new(read), last: Mutex::default() });
     // Names that have no sample yet are not in the text.
     for Family { name, help, counts, .. } in families(&example()) {
@@ -123,6 +123,7 @@ fn sample_of(text: &str) -> Option<(Vec<KeyValue>, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tenure::server::Board;
 
     #[test]
     fn counters_and_gauges_are_read_with_their_labels() {

@@ -23,7 +23,7 @@ use tenure::contract::{Report, Turn, rfc3339};
 use tenure::handler::{BoxFuture, Handler, TraceParent, TurnEnd};
 use tenure::program::server::{renewal, renewal_bounds, turn_bounds};
 use tenure::runner::Event;
-use tenure::server::Board;
+use tenure::server::Roster;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -57,11 +57,7 @@ impl Telemetry {
     /// # Errors
     ///
     /// What cannot be sent although it is asked for, and why.
-    pub(super) fn start(
-        boards: &[Arc<Board>],
-        clock: &BootClock,
-        log: &Log,
-    ) -> Result<Self, String> {
+    pub(super) fn start(roster: &Roster, clock: &BootClock, log: &Log) -> Result<Self, String> {
         let (traces, metrics) = (Signal::Traces.is_wanted()?, Signal::Metrics.is_wanted()?);
         if !traces && !metrics {
             return Ok(Self::default());
@@ -81,7 +77,7 @@ impl Telemetry {
             let exporter = exporter.map_err(|error| unsent(Signal::Metrics, &error))?;
             let provider = SdkMeterProvider::builder().with_resource(resource());
             let provider = provider.with_periodic_exporter(exporter).build();
-            figures::observe(&meter(&provider), boards, clock);
+            figures::observe(&meter(&provider), roster, clock);
             this.metrics = Some(provider);
         }
         this.collector = Some(collector);

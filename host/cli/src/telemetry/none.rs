@@ -1,13 +1,12 @@
 //! A build without OpenTelemetry sends nothing, and says so when it is asked to.
 
 use super::log::{Log, Whose};
-use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::BootClock;
 use tenure::contract::Report;
 use tenure::handler::Handler;
 use tenure::runner::Event;
-use tenure::server::Board;
+use tenure::server::Roster;
 
 // With braces, so that it is made by `default` like the other one.
 #[derive(Default)]
@@ -17,7 +16,7 @@ pub(super) struct Telemetry {}
 pub(super) struct Witness {}
 
 impl Telemetry {
-    pub(super) fn start(_: &[Arc<Board>], _: &BootClock, _: &Log) -> Result<Self, String> {
+    pub(super) fn start(_: &Roster, _: &BootClock, _: &Log) -> Result<Self, String> {
         match std::env::var_os("OTEL_EXPORTER_OTLP_ENDPOINT") {
             Some(endpoint) if !endpoint.is_empty() => Err(
                 "traces and metrics are not sent: this program was built without the feature `otel`".to_owned(),

@@ -42,7 +42,7 @@ impl Play {
                 Answer::Plan(plan.clone(), Tag(self.written.to_string()))
             }
             Ask::WritePlan(..) => Answer::Refused,
-            Ask::Close(shares) => {
+            Ask::Close { shares, .. } => {
                 let free = shares.iter().filter(|share| !self.held.contains(share));
                 Answer::Closed(free.copied().collect())
             }
@@ -146,7 +146,7 @@ fn a_new_number_of_shares_waits_until_all_of_the_old_ones_are_closed() {
         play.round();
         assert_eq!(play.plan().split, 1);
     }
-    assert_eq!(play.asked.last(), Some(&Ask::Close(vec![held])));
+    assert_eq!(play.asked.last(), Some(&Ask::Close { shares: vec![held], of: 4 }));
     play.held.clear();
     play.round();
     let plan = play.plan();

@@ -53,5 +53,5 @@ fn a_place_that_no_member_has_is_nobodys() {
 
 #[test]
 fn each_share_of_each_split_has_a_blob_of_its_own() {
-    assert_eq!(plan().blob("jobs/report", share(1, 3)), "jobs/report.share.1.3-of-4");
+    assert_eq!(share(1, 3).suffix(plan().count()), "share.1.3-of-4");
 }

@@ -113,10 +113,12 @@ async fn leader(engine: &Engine, clock: &HandClock) -> (ElectionComponent, Repor
     let leader = ElectionComponent::new(engine, settings, clock).unwrap();
     let leader = leader.in_surroundings(surroundings(wireless(), 7));
     let mut report = leader.step(None, clock.now(), None).await.unwrap();
-    // As soon as it leads it looks for triggers.
-    while !matches!(report.role, Role::Leading(_)) || report.again_in < Duration::from_secs(1) {
+    let mut is_listed = false;
+    // As soon as it leads it looks for triggers, and leaves its name in the list.
+    while !(is_listed && report.renewed && report.again_in > Duration::from_secs(1)) {
         clock.advance(Duration::from_nanos(1).max(report.again_in));
         report = leader.step(Some(&report.state), clock.now(), None).await.unwrap();
+        is_listed |= report.exchanges.iter().any(|exchange| exchange.what == "write candidates");
     }
     (leader, report)
 }

@@ -1,20 +1,21 @@
 //! What a board keeps in mind, and how reports and events change it.
 
 use super::super::application;
+use super::super::page::view::Other;
 use super::super::recent::RecentTurns;
 use super::super::summary::LastTurn;
 use super::super::timeline::Timeline;
 use super::super::watch::Ended;
 use super::readiness::{Told, keeps_out};
 use crate::contract::{
-    self, ExchangeResult, Incumbent, Outlook, ProblemClass, Report, Turns, reason_name, rfc3339,
-    wall,
+    self, ExchangeResult, Incumbent, Listed, Outlook, ProblemClass, Report, Turns, reason_name,
+    rfc3339, wall,
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// As many changes are kept in mind.
@@ -65,6 +66,8 @@ pub(in crate::server) struct State {
     pub(in crate::server) recent: RecentTurns,
     /// So many turns in a row did not succeed.
     pub(in crate::server) failed_turns: u32,
+    /// The candidates that were seen lately, by their list.
+    pub(in crate::server) listed: Vec<Listed>,
     /// Where the work is an application's that asks: what that was told.
     pub(in crate::server) application: Option<application::Told>,
     pub(in crate::server) history: VecDeque<Change>,
@@ -156,6 +159,9 @@ impl State {
         if let Some(turns) = &report.turns {
             self.recent.on_record(turns);
             self.turns = Some(turns.clone());
+        }
+        if let Some(candidates) = &report.candidates {
+            self.listed.clone_from(candidates);
         }
         self.successor.clone_from(&report.successor);
         let refused = report.problems.iter().rfind(|problem| problem.class == ProblemClass::Order);
@@ -252,16 +258,24 @@ impl State {
         self.turns.as_ref().map(|turns| Outlook::at(wall(), turns)).unwrap_or_default()
     }
 
-    /// The candidates but `own` that are known by name, by the alphabet: those that were seen to lead. This
-    /// is the one place that such names come from.
-    pub(in crate::server) fn known_candidates(&self, own: &str) -> Vec<String> {
+    /// The candidates but `own` that are known by name, by the alphabet: those that were seen to lead, and those on
+    /// the list of candidates. This is the one place that such names come from.
+    pub(in crate::server) fn known_candidates(&self, own: &str) -> Vec<Other> {
         let led = self.history.iter().filter_map(|change| change.leader.as_deref());
+        let led = led.map(|name| (name, None));
         let leads = match &self.role {
-            Role::Following(Some(leader)) => Some(leader.name.as_str()),
+            Role::Following(Some(leader)) => Some((leader.name.as_str(), leader.address.as_ref())),
             _ => None,
         };
-        let names: BTreeSet<_> = led.chain(leads).filter(|name| *name != own).collect();
-        names.into_iter().map(str::to_owned).take(KNOWN).collect()
+        let listed = self.listed.iter().map(|entry| (entry.name.as_str(), entry.address.as_ref()));
+        // What is known later counts: the list is older than what is seen of the leader.
+        let known: BTreeMap<_, _> =
+            led.chain(listed).chain(leads).filter(|(name, _)| *name != own).collect();
+        let other = |(name, address): (&str, Option<&String>)| Other {
+            name: name.to_owned(),
+            address: address.cloned(),
+        };
+        known.into_iter().map(other).take(KNOWN).collect()
     }
 
     /// A leadership is over. It may be told twice.

@@ -87,6 +87,7 @@ mod tests {
         let (election, changed) = watch::channel(String::from("a"));
         let change = watch::Sender::new(());
         let source = Source::new(
+            "a/b",
             move || View { election: changed.borrow().clone(), ..View::default() },
             change.subscribe(),
         );

@@ -79,18 +79,21 @@ impl Page {
 /// Where views come from, and the word that there is a new one.
 #[derive(Clone)]
 pub struct Source {
+    election: Arc<str>,
     view: Arc<dyn Fn() -> View + Send + Sync>,
     row: Arc<dyn Fn() -> Row + Send + Sync>,
     changed: watch::Receiver<()>,
 }
 
 impl Source {
-    /// Takes views of `view`, and sends another one whenever there is word of a change.
+    /// Takes views of an election of `view`, and sends another one whenever there is word of a change.
     pub fn new(
+        election: impl Into<Arc<str>>,
         view: impl Fn() -> View + Send + Sync + 'static,
         changed: watch::Receiver<()>,
     ) -> Self {
-        Self { view: Arc::new(view), row: Arc::new(Row::default), changed }
+        let (election, view) = (election.into(), Arc::new(view));
+        Self { election, view, row: Arc::new(Row::default), changed }
     }
 
     /// Takes its line in the overview of several of `row`.
@@ -104,18 +107,20 @@ impl Source {
     }
 }
 
+/// What there is to be seen of each election at this moment.
+type Sources = Arc<dyn Fn() -> Vec<Source> + Send + Sync>;
+
 #[derive(Clone)]
 struct Face {
-    /// Elections, and what is to be seen of each.
-    sources: Arc<[(String, Source)]>,
+    sources: Sources,
     overview: Arc<Overview>,
     places: Arc<Semaphore>,
 }
 
 /// `/` and `/events`, of the election that `?election=` names or else the only one. Of several, `/` is their
-/// overview, which lives on `/events?overview`.
-pub fn router(sources: Vec<(String, Source)>) -> Router {
-    let (sources, places): (Arc<[_]>, _) = (sources.into(), Arc::new(Semaphore::new(VIEWERS)));
+/// overview, which lives on `/events?overview`. `sources` says which there are whenever it is asked.
+pub fn router(sources: impl Fn() -> Vec<Source> + Send + Sync + 'static) -> Router {
+    let (sources, places): (Sources, _) = (Arc::new(sources), Arc::new(Semaphore::new(VIEWERS)));
     let overview = Arc::new(Overview::new(sources.clone()));
     Router::new().route("/", get(page)).route("/events", get(events)).with_state(Face {
         sources,
@@ -124,32 +129,28 @@ pub fn router(sources: Vec<(String, Source)>) -> Router {
     })
 }
 
-impl Face {
-    fn elections(&self) -> Vec<&str> {
-        self.sources.iter().map(|(election, _)| &**election).collect()
-    }
+/// The election that the query names, or else the first.
+fn chosen<'s>(sources: &'s [Source], uri: &Uri) -> Option<&'s Source> {
+    let named = value(uri, "election");
+    sources.iter().find(|source| named.as_ref().is_none_or(|named| **named == *source.election))
+}
 
-    /// The election that the query names, or else the first.
-    fn chosen(&self, uri: &Uri) -> Option<&(String, Source)> {
-        let named = value(uri, "election");
-        self.sources.iter().find(|(election, _)| named.as_ref().is_none_or(|n| n == election))
-    }
-
-    /// The page of one election, and how it says what is different in it.
-    fn page(&self, uri: &Uri) -> (StatusCode, String, &'static str) {
-        let several = self.sources.len() > 1;
-        match self.chosen(uri) {
-            Some((election, _)) if !several || has(uri, "election") => {
-                // The only one goes without saying, to the other paths too.
-                let query = if several { query(election) } else { String::new() };
-                let back = if several { back(self.sources.len()) } else { String::new() };
-                let text = PAGE.text.replace(QUERY, &query).replace(BACK, &back);
-                (StatusCode::OK, text, &PAGE.policy)
-            }
-            Some(_) => (StatusCode::OK, OVERVIEW.text.clone(), &OVERVIEW.policy),
-            // It shows those that are here.
-            None => (StatusCode::NOT_FOUND, OVERVIEW.text.clone(), &OVERVIEW.policy),
+/// The page of one election, and how it says what is different in it.
+fn page_of(sources: &[Source], uri: &Uri) -> (StatusCode, String, &'static str) {
+    let several = sources.len() > 1;
+    match chosen(sources, uri) {
+        Some(Source { election, .. }) if !several || has(uri, "election") => {
+            // The only one goes without saying, to the other paths too.
+            let query = if several { query(election) } else { String::new() };
+            let back = if several { back(sources.len()) } else { String::new() };
+            let text = PAGE.text.replace(QUERY, &query).replace(BACK, &back);
+            (StatusCode::OK, text, &PAGE.policy)
         }
+        // It shows those that are here.
+        None if has(uri, "election") => {
+            (StatusCode::NOT_FOUND, OVERVIEW.text.clone(), &OVERVIEW.policy)
+        }
+        _ => (StatusCode::OK, OVERVIEW.text.clone(), &OVERVIEW.policy),
     }
 }
 
@@ -164,7 +165,7 @@ fn back(elections: usize) -> String {
 }
 
 async fn page(State(face): State<Face>, uri: Uri) -> Response<Body> {
-    let (status, text, policy) = face.page(&uri);
+    let (status, text, policy) = page_of(&(face.sources)(), &uri);
     let mut response = shown("text/html; charset=utf-8", text);
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -178,12 +179,18 @@ async fn page(State(face): State<Face>, uri: Uri) -> Response<Body> {
 }
 
 async fn events(State(face): State<Face>, uri: Uri) -> Response<Body> {
-    let Some((_, source)) = face.chosen(&uri).cloned() else {
-        return unknown(&face.elections());
+    let sources = (face.sources)();
+    let source = match chosen(&sources, &uri) {
+        Some(source) => Some(source.clone()),
+        // There may be some later.
+        None if sources.is_empty() && has(&uri, "overview") => None,
+        None => {
+            return unknown(&sources.iter().map(|source| &*source.election).collect::<Vec<_>>());
+        }
     };
-    match face.places.try_acquire_owned() {
-        Ok(place) if has(&uri, "overview") => overview::stream(face.overview, place),
-        Ok(place) => events::stream(source, place),
-        Err(_) => refuse(&format!("{VIEWERS} viewers are watching, and no more are taken")),
+    match (face.places.try_acquire_owned(), source) {
+        (Ok(place), Some(source)) if !has(&uri, "overview") => events::stream(source, place),
+        (Ok(place), _) => overview::stream(face.overview, place),
+        (Err(_), _) => refuse(&format!("{VIEWERS} viewers are watching, and no more are taken")),
     }
 }

@@ -11,13 +11,16 @@ function showOrders() {
   byId("no-orders").hidden = orders.taken;
   if (!orders.taken) return;
   if (!byId("order")) makeOrders();
-  const names = orders.successors.join("\n");
-  const list = byId("successors");
-  if (list.names !== names) {
-    list.names = names;
-    list.replaceChildren(...orders.successors.map((name) => Object.assign(make("option"), { value: name })));
-    const chosen = byId("successor");
-    if (!chosen.value) chosen.value = orders.successors[0] ?? "";
+  // A successor is somebody else. Whoever is to pause may be this candidate, and is unless another is chosen.
+  const handsOver = byId("order").value === "transfer";
+  const others = orders.others.map(({ name }) => name);
+  const choices = handsOver ? others : [view.told_by, ...others];
+  const [list, chosen] = [byId("choices"), byId("chosen")];
+  if (list.names !== choices.join("\n")) {
+    list.names = choices.join("\n");
+    list.replaceChildren(...choices.map((name) => Object.assign(make("option"), { value: name })));
+    if (list.handsOver !== handsOver || !chosen.value) chosen.value = choices[0] ?? "";
+    list.handsOver = handsOver;
   }
   const contends = byId("order").querySelector("[value=pause]");
   write(contends, orders.paused ? "Pause (it is paused)" : "Pause");
@@ -26,7 +29,8 @@ function showOrders() {
 
 function makeOrders() {
   byId("orders").append(byId("order-form").content.cloneNode(true));
-  for (const id of ["order", "successor"]) byId(id).addEventListener("input", showCommand);
+  byId("order").addEventListener("input", showOrders);
+  byId("chosen").addEventListener("input", showCommand);
   byId("copy").addEventListener("click", copy);
   byId("prove").hidden = !canProve;
   byId("cannot-prove").hidden = canProve;
@@ -41,21 +45,41 @@ function quoted(word) {
   return /^[\w./:@%+=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-// A transfer is ordered where the leader is, which the command finds by the record; the others here.
+const isForLeader = () => ["transfer", "resign"].includes(byId("order").value);
+
+// Why this candidate cannot carry out the order; null when it can.
+function elsewhere() {
+  const name = byId("chosen").value;
+  if (isForLeader()) {
+    return view.orders.leads ? null
+      : "The leader is to be asked for this, and this candidate does not lead. The command finds the leader by the record.";
+  }
+  if (name === view.told_by) return null;
+  return addressOf(name) ? `${name} is to be asked for this itself: the command does so.`
+    : `${name || "Another candidate"} is to be asked for this itself, and its address is not known here.`;
+}
+
+function addressOf(name) {
+  return view.orders.others.find((other) => other.name === name)?.address;
+}
+
 function command() {
-  const [order, to] = [byId("order").value, byId("successor").value];
-  const here = order !== "transfer" || view.orders.leads ? ["--at", location.origin] : [];
-  const whom = order === "transfer" ? [`--to=${to || "NAME"}`] : [];
-  return ["tenure", order, "--election", view.election, ...whom, ...here].map(quoted).join(" ");
+  const [order, name] = [byId("order").value, byId("chosen").value];
+  const whom = order === "transfer" ? [`--to=${name || "NAME"}`] : [];
+  const there = isForLeader() ? [] : ["--at", addressOf(name) ?? "ADDRESS"];
+  const at = elsewhere() ? there : ["--at", location.origin];
+  return ["tenure", order, "--election", view.election, ...whom, ...at].map(quoted).join(" ");
 }
 
 function showCommand() {
   const order = byId("order").value;
-  byId("whom").hidden = order !== "transfer";
+  byId("whom").hidden = order === "resign";
+  write(byId("whom-label"), order === "transfer" ? "to" : "candidate");
   write(byId("command"), command());
-  const elsewhere = ["transfer", "resign"].includes(order) && !view.orders.leads;
-  byId("elsewhere").hidden = !elsewhere;
-  byId("send").setAttribute("aria-disabled", elsewhere ? "true" : "false");
+  const why = elsewhere();
+  byId("elsewhere").hidden = !why;
+  write(byId("elsewhere"), why ?? "");
+  byId("send").setAttribute("aria-disabled", why ? "true" : "false");
 }
 
 async function copy() {
@@ -80,7 +104,7 @@ async function proof(token, parts) {
 async function send() {
   const answer = (text) => write(byId("ordered"), text);
   const [order, token] = [byId("order").value, byId("token").value.trim()];
-  const to = order === "transfer" ? byId("successor").value : "";
+  const to = order === "transfer" ? byId("chosen").value : "";
   if (byId("send").getAttribute("aria-disabled") === "true") return;
   if (!token) return answer("The control token is missing.");
   if (order === "transfer" && !to) return answer("The name of the successor is missing.");

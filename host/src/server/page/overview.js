@@ -14,8 +14,14 @@ let total = 0;
 function take(event) {
   now = event.now;
   total = event.elections;
+  const gone = event.gone ?? [];
+  if (event.rows.length === total) told.clear(); // These are all, also after another connection was lost.
   for (const row of event.rows) told.set(row.election, row);
-  if (event.rows.length) show();
+  for (const election of gone) {
+    told.delete(election);
+    lines.delete(election);
+  }
+  if (event.rows.length || gone.length || !total) show();
   tick();
 }
 

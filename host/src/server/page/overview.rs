@@ -1,13 +1,15 @@
 //! All elections of a process as lines, by one stream of server-sent events: the first event has all lines, and
 //! each later one those that changed. Lines tell instants in place of ages, so that one in which nothing
-//! happens stays the same; each event tells the time of the process beside them.
+//! happens stays the same; each event tells the time of the process beside them, and which elections are there
+//! no longer.
 
-use super::Source;
+use super::Sources;
 use crate::contract::{Fares, wall};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -54,16 +56,39 @@ struct Told<'r> {
     /// How many elections there are.
     elections: usize,
     rows: Vec<&'r Row>,
+    /// Those that are there no longer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gone: Vec<&'r str>,
+}
+
+impl<'r> Told<'r> {
+    /// The lines that are new or have changed since `before`.
+    fn of(rows: &'r [Row], before: &'r [Row]) -> Self {
+        let by_name = |rows: &'r [Row]| rows.iter().map(|row| (&*row.election, row)).collect();
+        let (old, new): (HashMap<_, _>, HashMap<_, _>) = (by_name(before), by_name(rows));
+        let changed = rows.iter().filter(|row| old.get(&*row.election) != Some(row));
+        let gone = before.iter().map(|row| &*row.election).filter(|name| !new.contains_key(name));
+        let (rows, gone) = (changed.collect(), gone.collect());
+        Self { now: wall() / 1_000_000, elections: new.len(), rows, gone }
+    }
+
+    fn is_news(&self) -> bool {
+        !self.rows.is_empty() || !self.gone.is_empty()
+    }
+
+    fn put(&self, event: Event) -> Option<Event> {
+        serde_json::to_string(self).ok().map(|text| event.data(text))
+    }
 }
 
 /// The lines of all elections, made anew for the first of the viewers who asks after a while.
 pub(super) struct Overview {
-    sources: Arc<[(String, Source)]>,
+    sources: Sources,
     newest: Mutex<Option<(Instant, Arc<Vec<Row>>)>>,
 }
 
 impl Overview {
-    pub(super) fn new(sources: Arc<[(String, Source)]>) -> Self {
+    pub(super) fn new(sources: Sources) -> Self {
         Self { sources, newest: Mutex::default() }
     }
 
@@ -72,8 +97,8 @@ impl Overview {
         match &*newest {
             Some((made, rows)) if made.elapsed() < FRESH => rows.clone(),
             _ => {
-                let rows = self.sources.iter().map(|(_, source)| (source.row)());
-                let rows = Arc::new(rows.collect());
+                let rows = (self.sources)().iter().map(|source| (source.row)()).collect();
+                let rows = Arc::new(rows);
                 *newest = Some((Instant::now(), Arc::clone(&rows)));
                 rows
             }
@@ -104,7 +129,7 @@ impl Viewer {
         let Some((shown, before)) = self.shown.take() else {
             let rows = self.overview.rows();
             let first = Event::default().retry(super::events::RETRY);
-            let event = event(first, rows.len(), rows.iter().collect())?;
+            let event = Told::of(&rows, &[]).put(first)?;
             self.shown = Some((Instant::now(), rows));
             return Some(event);
         };
@@ -116,12 +141,10 @@ impl Viewer {
             looked += FRESH;
             sleep_until(looked).await;
             let rows = self.overview.rows();
-            let both = rows.iter().zip(before.iter());
-            let changed: Vec<_> =
-                both.filter(|(new, old)| new != old).map(|(new, _)| new).collect();
+            let told = Told::of(&rows, &before);
             // Also where nothing changed, so that the page knows of its connection.
-            if !changed.is_empty() || shown.elapsed() >= super::events::BEAT {
-                let event = event(Event::default(), rows.len(), changed)?;
+            if told.is_news() || shown.elapsed() >= super::events::BEAT {
+                let event = told.put(Event::default())?;
                 self.shown = Some((Instant::now(), rows));
                 return Some(event);
             }
@@ -129,17 +152,13 @@ impl Viewer {
     }
 }
 
-fn event(event: Event, elections: usize, rows: Vec<&Row>) -> Option<Event> {
-    let told = Told { now: wall() / 1_000_000, elections, rows };
-    serde_json::to_string(&told).ok().map(|text| event.data(text))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::Source;
     use super::super::view::View;
     use super::*;
     use http_body_util::BodyExt as _;
-    use serde_json::Value;
+    use serde_json::{Value, json};
     use std::sync::atomic::{AtomicU64, Ordering};
     use tokio::sync::{Semaphore, watch};
 
@@ -156,7 +175,8 @@ mod tests {
         let source = |number: usize| {
             let (term, made) = (term.clone(), made.clone());
             let election = format!("jobs/{number}");
-            let source = Source::new(View::default, watch::Sender::new(()).subscribe());
+            let changed = watch::Sender::new(()).subscribe();
+            let source = Source::new(&*election, View::default, changed);
             let row = {
                 let election = election.clone();
                 move || {
@@ -165,9 +185,11 @@ mod tests {
                     Row { election: election.clone(), term, ..Row::default() }
                 }
             };
-            (election, source.with_row(row))
+            source.with_row(row)
         };
-        let overview = Arc::new(Overview::new((0..300).map(source).collect()));
+        let sources = Arc::new(Mutex::new((0..300).map(source).collect::<Vec<_>>()));
+        let shown = sources.clone();
+        let overview = Arc::new(Overview::new(Arc::new(move || shown.lock().unwrap().clone())));
         let places = Arc::new(Semaphore::new(2));
         let viewer = || stream(overview.clone(), places.clone().try_acquire_owned().unwrap());
         let (mut one, mut other) = (viewer(), viewer());
@@ -183,6 +205,18 @@ mod tests {
             let next = told(viewer).await;
             let rows = next["rows"].as_array().unwrap();
             assert_eq!((rows.len(), &rows[0]["term"]), (1, &Value::from(2)));
+        }
+        let gone = sources.lock().unwrap().remove(9);
+        for viewer in [&mut one, &mut other] {
+            let next = told(viewer).await;
+            assert_eq!((&next["elections"], &next["gone"]), (&299.into(), &json!(["jobs/9"])));
+            assert_eq!(next["rows"], json!([]));
+        }
+        sources.lock().unwrap().insert(20, gone);
+        for viewer in [&mut one, &mut other] {
+            let next = told(viewer).await;
+            assert_eq!((&next["elections"], next.get("gone")), (&300.into(), None));
+            assert_eq!(next["rows"][0]["election"], "jobs/9");
         }
         // Nothing changes.
         let silent = Instant::now();

@@ -2,14 +2,14 @@ use super::*;
 use http_body_util::BodyExt as _;
 use tower_service::Service as _;
 
-fn source() -> Source {
+fn source(election: &'static str) -> Source {
     let (sender, changed) = watch::channel(());
     let view = move || {
         // Somebody could tell of a change as long as this lives.
         let _ = &sender;
         View { election: "a/b".to_owned(), ..View::default() }
     };
-    Source::new(view, changed)
+    Source::new(election, view, changed)
 }
 
 async fn get(app: &mut Router, path: &str) -> Response<Body> {
@@ -23,7 +23,7 @@ async fn text(response: Response<Body>) -> String {
 
 #[tokio::test]
 async fn the_page_is_one_file_that_may_run_its_own_script_and_nothing_else() {
-    let response = get(&mut router(vec![("demo/report".to_owned(), source())]), "/").await;
+    let response = get(&mut router(|| vec![source("demo/report")]), "/").await;
     let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
     assert_eq!(header("content-type"), "text/html; charset=utf-8");
     assert_eq!(header("x-content-type-options"), "nosniff");
@@ -60,7 +60,7 @@ async fn the_page_is_one_file_that_may_run_its_own_script_and_nothing_else() {
 
 #[tokio::test]
 async fn the_first_event_is_a_view_and_the_33rd_viewer_is_turned_away_until_one_goes() {
-    let mut app = router(vec![("demo/report".to_owned(), source())]);
+    let mut app = router(|| vec![source("demo/report")]);
     let mut viewers = Vec::new();
     for _ in 0..VIEWERS {
         let mut response = get(&mut app, "/events").await;
@@ -79,7 +79,7 @@ async fn the_first_event_is_a_view_and_the_33rd_viewer_is_turned_away_until_one_
 
 #[tokio::test]
 async fn of_several_elections_the_query_chooses_one() {
-    let mut app = router(vec![("a/1".to_owned(), source()), ("b/2".to_owned(), source())]);
+    let mut app = router(|| vec![source("a/1"), source("b/2")]);
     for (path, status) in [
         ("/events", 200),
         ("/events?election=b%2F2", 200),
@@ -93,7 +93,7 @@ async fn of_several_elections_the_query_chooses_one() {
 #[tokio::test]
 async fn of_several_elections_the_page_is_an_overview_and_each_leads_back_to_it() {
     let script = "a/<script>alert(1)</script>\"&%3C#?=+";
-    let mut app = router(vec![(script.to_owned(), source()), ("b/2".to_owned(), source())]);
+    let mut app = router(move || vec![source(script), source("b/2")]);
     let is_overview = |page: &str| page.contains("id=\"search\"") && !page.contains("id=\"lanes\"");
     for path in ["/", "/?election=c/3"] {
         let response = get(&mut app, path).await;
@@ -112,17 +112,22 @@ async fn of_several_elections_the_page_is_an_overview_and_each_leads_back_to_it(
         assert_eq!(page.matches("<script").count(), 1, "{own}: its own");
         assert!(page.contains(&format!("href=\"/leader?election={own}")), "{own}");
     }
-    let mut only = router(vec![("a/b".to_owned(), source())]);
+    let mut only = router(|| vec![source("a/b")]);
     for path in ["/", "/?election=a/b"] {
         assert!(!is_overview(&text(get(&mut only, path).await).await), "{path}");
     }
+    let mut none = router(Vec::new);
+    for (path, status) in [("/", 200), ("/?election=a/b", 404), ("/events?overview", 200)] {
+        assert_eq!(get(&mut none, path).await.status(), status, "{path}");
+    }
+    assert!(is_overview(&text(get(&mut none, "/").await).await));
 }
 
 #[tokio::test]
 async fn the_overview_has_one_stream_for_all_elections() {
     let row = |name: &'static str| move || Row { election: name.to_owned(), ..Row::default() };
-    let source = |name: &'static str| (name.to_owned(), source().with_row(row(name)));
-    let mut app = router(vec![source("a/1"), source("b/2")]);
+    let source = move |name: &'static str| source(name).with_row(row(name));
+    let mut app = router(move || vec![source("a/1"), source("b/2")]);
     let mut response = get(&mut app, "/events?overview").await;
     let first = response.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
     let first = String::from_utf8_lossy(&first).into_owned();

@@ -69,8 +69,17 @@ pub struct Orders {
     pub leads: bool,
     /// An operator keeps it out of the race.
     pub paused: bool,
-    /// The other candidates that are known by name.
-    pub successors: Vec<String>,
+    /// The other candidates that are known by name, by the alphabet.
+    pub others: Vec<Other>,
+}
+
+/// A candidate that an order may name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Other {
+    /// As it calls itself.
+    pub name: String,
+    /// Where it takes orders itself, if it said so.
+    pub address: Option<String>,
 }
 
 /// A slot that is over, or a turn that runs.

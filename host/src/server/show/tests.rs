@@ -1,11 +1,12 @@
-use super::super::page::view::{Kind, WINDOW};
+use super::super::page::view::{Kind, Other, WINDOW};
 use super::super::tests::NOW;
 use super::super::tests::{board, following, leading, report, seconds, turn};
 use super::*;
 use crate::clock::{BootClock, Clock as _};
 use crate::contract::ExchangeResult::{Declined, Done};
 use crate::contract::{
-    Ended, EndingReason, Finished, Incumbent, LastSlot, NextTurn, Outcome, Report, Role, Turns,
+    Ended, EndingReason, Finished, Incumbent, LastSlot, Listed, NextTurn, Outcome, Report, Role,
+    Turns,
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event, Reason};
@@ -174,11 +175,32 @@ fn operators_are_told_whom_they_can_name() {
     }
     board.happened(&Event::Ordered { order: "pause".to_owned() }, NOW);
     board.stepped(&report(leading(), &[Done]), NOW, NOW);
-    let successors = ["ben".to_owned(), "cleo".to_owned()].to_vec();
-    let told = Orders { leads: true, paused: true, successors, taken: false };
+    let other = |name: &str| Other { name: name.to_owned(), address: None };
+    let others = [other("ben"), other("cleo")].to_vec();
+    let told = Orders { leads: true, paused: true, others, taken: false };
     assert_eq!(orders(1), told);
     board.stepped(&report(following(None), &[Done]), NOW, NOW);
-    assert_eq!(orders(1).successors, ["<script>", "ben", "cleo"]);
+    assert_eq!(orders(1).others, ["<script>", "ben", "cleo"].map(other));
+    // Those that never led are known by the list, and where the others are too.
+    let listed = |name: &str, address: &str| Listed {
+        name: name.to_owned(),
+        address: Some(address.to_owned()),
+        paused: false,
+        failover: None,
+        seen: 0,
+    };
+    let list =
+        [listed("dora", "http://dora"), listed("ada", "http://ada"), listed("ben", "http://ben")];
+    let list = Report { candidates: Some(list.to_vec()), ..report(following(None), &[Done]) };
+    board.stepped(&list, NOW, NOW);
+    let at = |name: &str| Some(format!("http://{name}"));
+    let known = orders(1).others;
+    let known: Vec<_> = known.iter().map(|other| (&*other.name, other.address.clone())).collect();
+    let wanted = [("<script>", None), ("ben", at("ben")), ("cleo", None), ("dora", at("dora"))];
+    assert_eq!(known, wanted);
+    // A step without news of the list changes nothing.
+    board.stepped(&report(following(None), &[Done]), NOW, NOW);
+    assert_eq!(orders(1).others.len(), 4);
     let source = source(Arc::new(board), BootClock::new().reading(), true);
     assert!(source.view().orders.unwrap().taken);
 }

@@ -115,7 +115,9 @@ async fn a_page_that_has_its_name_resolved_to_the_listener_reads_nothing() {
     let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let mut hosts = Hosts::default();
     hosts.add("tenure.example.com");
-    let server = Server::serve_all(listener, vec![(board, None)], &clock, hosts).unwrap();
+    let roster = Roster::new(&clock).unwrap();
+    roster.add(board, None);
+    let server = Server::serve_all(listener, roster, hosts).unwrap();
     for path in ["/", "/events", "/leader", "/leader?redirect", "/history", "/metrics", "/none"] {
         let path = &format!("GET {path}");
         for host in ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "a b"] {
@@ -143,7 +145,9 @@ async fn probes_have_an_address_of_their_own() {
     let clock = BootClock::new();
     let board = Arc::new(Board::new("jobs/report", "ada", clock.now()));
     let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let server = Server::probes(listener, vec![board.clone()], &clock).unwrap();
+    let roster = Roster::new(&clock).unwrap();
+    roster.add(board.clone(), None);
+    let server = Server::probes(listener, roster).unwrap();
     for (path, expected) in [("GET /healthz", 200), ("GET /readyz", 503)] {
         assert_eq!(get(&server, path).await.0, expected, "{path}");
     }

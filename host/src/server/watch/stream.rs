@@ -1,7 +1,8 @@
 //! The news of a candidate, for whoever reads them.
 
 use super::super::board::Board;
-use super::super::pages::{Faces, choose, refuse};
+use super::super::pages::{choose, refuse};
+use super::super::roster::Roster;
 use super::{News, Sent};
 use crate::clock::Reading;
 use axum::Router;
@@ -31,18 +32,18 @@ const LIFE: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Clone)]
 struct Shown {
-    faces: Faces,
+    roster: Roster,
     places: Arc<Semaphore>,
 }
 
 /// `/watch`, of the election that `?election=` names, or the only one.
-pub(in crate::server) fn router(faces: Faces) -> Router {
+pub(in crate::server) fn router(roster: Roster) -> Router {
     let places = Arc::new(Semaphore::new(PLACES));
-    Router::new().route("/watch", get(news)).with_state(Shown { faces, places })
+    Router::new().route("/watch", get(news)).with_state(Shown { roster, places })
 }
 
-async fn news(State(Shown { faces, places }): State<Shown>, uri: Uri) -> Response<Body> {
-    let face = match choose(&faces, &uri) {
+async fn news(State(Shown { roster, places }): State<Shown>, uri: Uri) -> Response<Body> {
+    let face = match choose(&roster.faces(), &uri).cloned() {
         Ok(face) => face,
         Err(refusal) => return *refusal,
     };

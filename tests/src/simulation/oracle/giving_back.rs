@@ -29,6 +29,8 @@ struct Attempt {
 pub fn giving_back(history: &History) -> Vec<Violation> {
     let mut attempts = vec![Attempt::default(); history.lives.len()];
     let mut told = vec![None; history.lives.len()];
+    // Where the wall clock was set last, and when.
+    let mut set = None;
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         match *what {
@@ -48,7 +50,9 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
                     | Step::Acquire => {
                         violations.extend(kept(history, asked.who, *attempt, *at, "goes on with"));
                         let lease = asked.lease;
-                        let pending = asked.step == Step::Acquire;
+                        // A clock that is set while a request goes out was set after its step began.
+                        let meanwhile = set == Some((history.lives[asked.who].machine, *at));
+                        let pending = asked.step == Step::Acquire && !meanwhile;
                         *attempt = Attempt { lease, pending, owed: false, sent: *at };
                     }
                     // It leads by that lease; or gives it back.
@@ -60,7 +64,7 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
                     | Step::HandOver => {
                         *attempt = Attempt::default();
                     }
-                    Step::Raise | Step::ReadBack | Step::Notice | Step::Will => {}
+                    Step::Raise | Step::ReadBack | Step::Notice | Step::List | Step::Will => {}
                 }
             }
             What::Answered(number, answer) => {
@@ -89,6 +93,7 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
             // By a clock that is set forward the lease has run out.
             What::Struck(Fault::WallJump, Some(who), _) => {
                 let machine = history.lives[who].machine;
+                set = Some((machine, *at));
                 let there = history.lives.iter().zip(&mut attempts);
                 there
                     .filter(|(life, _)| life.machine == machine)

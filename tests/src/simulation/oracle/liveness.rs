@@ -93,7 +93,10 @@ fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss
     let late = history.entries[index..].iter().filter_map(|entry| match entry.what {
         What::Handled(number, _)
             if history.asked[number].who == who
-                && !matches!(history.asked[number].step, Step::Notice | Step::Will) =>
+                && !matches!(
+                    history.asked[number].step,
+                    Step::Notice | Step::List | Step::Will
+                ) =>
         {
             Some(entry.at - at)
         }

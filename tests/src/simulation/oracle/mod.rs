@@ -13,6 +13,7 @@ mod giving_back;
 mod handing_over;
 mod hints;
 mod leases;
+mod listing;
 mod liveness;
 mod overlap;
 mod pace;
@@ -64,6 +65,7 @@ pub fn judge(history: &History, class: Class) -> Vec<Violation> {
     violations.extend(giving_back::giving_back(history));
     violations.extend(handing_over::handing_over(history));
     violations.extend(hints::hints(history));
+    violations.extend(listing::kept(history));
     violations.sort_by_key(|violation| violation.at);
     violations
 }

@@ -84,7 +84,9 @@ pub fn i7(history: &History) -> Vec<Violation> {
             What::Struck(_, _, until) => spoilt[who] = spoilt[who].max(until),
             What::Fetched(_) => pulse.fetched = *at + FETCHING,
             // No sign of life: whatever is due comes beside it, and in time.
-            What::Sent(number) if history.asked[number].step == Step::Notice => {
+            What::Sent(number)
+                if matches!(history.asked[number].step, Step::Notice | Step::List) =>
+            {
                 let periods = &history.lives[who].periods;
                 if history.asked[number].of_announcements && pulse.beside.0 < 2 {
                     let due = at + periods.timeout + periods.poll / 2;

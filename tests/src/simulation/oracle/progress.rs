@@ -240,7 +240,8 @@ impl Judge<'_> {
             let beats = history.lives[who].periods.failover.is_some();
             let rides = self.is_close(who) && turn.label.is_none() && self.may_ride(turn);
             let rides = rides && !beats && end < leadership.to;
-            let most = usize::from(!rides || self.had_another(turn));
+            let most = usize::from(!rides || self.had_another(turn))
+                + usize::from(self.slot_is_given_up(turn));
             if writes > most && self.is_free_after(who, turn, end) {
                 let slot = turn.slot / 1_000_000_000;
                 let what =
@@ -257,6 +258,17 @@ impl Judge<'_> {
         let mut newest =
             before.filter_map(|entry| self.history.carried_out(entry.what)?.write.as_ref());
         newest.next().is_some_and(|write| write.value.0 != '\0' || write.trigger.number != 0)
+    }
+
+    /// Whether a slot is to be abandoned after the turn of a value or a trigger, which comes first: that is the end of
+    /// another turn.
+    fn slot_is_given_up(&self, turn: &Ran) -> bool {
+        let before = between(self.history, 0, turn.to).iter().rev();
+        let mut newest =
+            before.filter_map(|entry| self.history.carried_out(entry.what)?.write.as_ref());
+        let is_done = |write: &Written| write.done && write.finished == write.slot;
+        let left = |write: &Written| write.attempt >= write.most && !is_done(write);
+        turn.label.is_some() && newest.next().is_some_and(|write| write.most > 0 && left(write))
     }
 
     /// Whether nothing befell a leader from its turn on, and nobody ordered it to do something.

@@ -3,6 +3,7 @@
 use super::super::dice::Dice;
 use super::super::fault::{Fault, Kind, Step};
 use super::super::world::Millis;
+use super::machines::Machine;
 use super::traits::{Trait, Traits};
 use super::{Class, SECOND};
 
@@ -172,6 +173,18 @@ pub(super) fn orders(calm: Millis, dice: &mut Dice) -> Vec<Timed> {
     let at = |n: u64, dice: &mut Dice| n * calm / 4 + dice.between(0, 8 * SECOND);
     let order = |at| Timed { at, fault: Fault::HandOver, target: Target::Leader };
     (1..4).map(|n| order(at(n, dice))).filter(|timed| timed.at < calm).collect()
+}
+
+/// Jumps of the clocks by which somebody might take over too soon.
+pub(super) fn jumps(machines: &[Machine], calm: Millis, dice: &mut Dice) -> Vec<Timed> {
+    let hasty =
+        (0..).zip(machines).filter(|(_, machine)| machine.hasty && machine.failover.is_some());
+    let jump = |(machine, _)| Timed {
+        at: dice.between(5 * SECOND, calm.saturating_sub(SECOND)),
+        fault: Fault::WallJump,
+        target: Target::Machine(machine),
+    };
+    hasty.flat_map(|hasty| [hasty, hasty]).map(jump).collect()
 }
 
 /// Something that changes who leads, mostly.

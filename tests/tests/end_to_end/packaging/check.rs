@@ -49,7 +49,7 @@ fn what_was_understood_is_told_and_nothing_is_sent() {
     let turns = backup["next_turns"].as_array().unwrap();
     assert_eq!(turns.len(), 3, "{backup}");
     assert!(
-        turns.iter().all(|turn| turn.as_str().unwrap().ends_with("T03:00:00+05:30")),
+        turns.iter().all(|turn| turn.as_str().unwrap().ends_with("T03:00:00+05:30[Asia/Kolkata]")),
         "{backup}"
     );
     assert_eq!(backup["schedule"], "cron 0 3 * * * Asia/Kolkata");
@@ -72,7 +72,7 @@ fn what_was_understood_is_told_and_nothing_is_sent() {
     let said = text(&output);
     for words in [
         "jobs/backup\n  candidate ",
-        "T03:00:00+05:30 Asia/Kolkata (in ",
+        "T03:00:00+05:30[Asia/Kolkata] (in ",
         "command /bin/sh, with 2 arguments",
         "may reach   nothing: no host is allowed",
         "account     acme at http://127.0.0.1:",

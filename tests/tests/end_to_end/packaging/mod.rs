@@ -5,6 +5,8 @@ mod check;
 mod file;
 mod first_words;
 mod hang_up;
+#[cfg(target_os = "linux")]
+mod lists;
 mod looks;
 mod manual;
 #[cfg(target_os = "linux")]

@@ -3,6 +3,7 @@
 use super::*;
 use tempfile::NamedTempFile;
 use tenure_core::{Schedule, Timestamp};
+use tenure_tests::Outsider;
 
 const NIGHTLY: &str = "cron 0 2 * * * Europe/Berlin";
 const TOKEN: &str = "a-token-of-operators-0123456789";
@@ -115,6 +116,17 @@ async fn the_page_of_a_nightly_job_tells_of_nights_and_not_of_minutes() {
     }
 }
 
+/// Leaves cleo on the list of candidates: she was seen just now, and never led.
+async fn seen_lately(group: &Group) {
+    group.outsider().create_container().await.unwrap();
+    let list = Outsider::new(&group.connection_string, &format!("{}.candidates", group.election));
+    list.put_foreign_blob().await.unwrap();
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let cleo = format!("cleo,{now},contends,,http%3A%2F%2F10.0.0.6%3A8080");
+    let fields = [("tenurecandidate", "cleo"), ("tenurecandidates", cleo.as_str())];
+    list.put_metadata(&fields).await.unwrap();
+}
+
 /// A leader and a follower of a nightly job that take orders, and their pages.
 async fn steered(group: &Group, token: &NamedTempFile) -> [(Candidate, String); 2] {
     let more = ["--listen", "127.0.0.1:0", "--poll", "1s", "--renew", "3s"];
@@ -139,6 +151,7 @@ async fn who_has_the_token_gives_orders_on_the_page_and_the_token_is_not_sent() 
     group.warm_up().await.unwrap();
     let token = NamedTempFile::new().unwrap();
     std::fs::write(token.path(), TOKEN).unwrap();
+    seen_lately(&group).await;
     let [(ada, of_ada), (ben, of_ben)] = steered(&group, &token).await;
     let browser = Browser::start().await.unwrap();
     let command = "document.getElementById('command')?.textContent";
@@ -172,7 +185,7 @@ async fn who_has_the_token_gives_orders_on_the_page_and_the_token_is_not_sent() 
     // The leader's page: a name as somebody typed it, a wrong token, and the right one.
     browser.open(&of_ada).await.unwrap();
     browser.until(&format!("Boolean({command})"), SOON).await.unwrap();
-    browser.run(&set("successor", "ben o'hara"), json!([])).await.unwrap();
+    browser.run(&set("chosen", "ben o'hara"), json!([])).await.unwrap();
     let typed = text(&browser, &format!("return {command}")).await;
     let at = of_ada.trim_end_matches('/');
     let expected = format!("tenure transfer --election {election} '--to=ben o'\\''hara' --at {at}");
@@ -205,6 +218,22 @@ async fn who_has_the_token_gives_orders_on_the_page_and_the_token_is_not_sent() 
         browser.until(&told, SOON).await.unwrap();
         ada.line("ordered", 0, SOON, |line| line.event["order"] == order).await;
     }
+
+    // Whoever never led can be chosen too, by the list of candidates, and is asked itself.
+    let choices =
+        "[...document.querySelectorAll('#choices option')].map((option) => option.value).join()";
+    browser.until(&format!("{choices} === \"ada,ben o'hara,cleo\""), SOON).await.unwrap();
+    browser.run(&set("order", "pause"), json!([])).await.unwrap();
+    assert_eq!(text(&browser, "return document.getElementById('chosen').value").await, "ada");
+    browser.run(&set("chosen", "cleo"), json!([])).await.unwrap();
+    let asked = format!("tenure pause --election {election} --at http://10.0.0.6:8080");
+    assert_eq!(text(&browser, &format!("return {command}")).await, asked);
+    assert_eq!(text(&browser, disabled).await, "true");
+    let why = text(&browser, "return document.getElementById('elsewhere').textContent").await;
+    assert_eq!(why, "cleo is to be asked for this itself: the command does so.");
+    browser.run(&set("order", "transfer"), json!([])).await.unwrap();
+    browser.until(&format!("{choices} === \"ben o'hara,cleo\""), SOON).await.unwrap();
+
     for scheme in ["light", "dark"] {
         browser.play(390, 844, scheme).await.unwrap();
         assert_eq!(browser.run(MANNERS, json!([])).await.unwrap(), json!([]), "{scheme}");

@@ -67,6 +67,9 @@ async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_fir
     let summary = "document.getElementById('summary').textContent";
     let settled = format!("{summary} === '1 not ready, 1 with a failed last turn, 298 well'");
     browser.until(&settled, 4 * SOON).await.unwrap();
+    // When a turn ended is told once it is on record.
+    let aged = "[1, 201].every((i) => document.querySelectorAll('#lines tr')[i].querySelector('.ago').textContent)";
+    browser.until(aged, 4 * SOON).await.unwrap();
 
     let job = |number: usize| format!("{container}/job-{number}");
     let all = names(&browser).await;

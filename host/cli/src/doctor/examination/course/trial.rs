@@ -68,7 +68,7 @@ struct Trial<'e, 's, W> {
 impl<W: Way> Examination<'_, W> {
     /// Tries all that an election does on a blob of the doctor's own, and removes that.
     pub(super) async fn try_beside(&mut self, mut scratch: Scratch) -> Result<(), GaveUp> {
-        let delete = Operation::Delete { lease: None };
+        let delete = Operation::Delete { lease: None, if_match: None };
         // It is not there yet.
         let asked = self.answer(delete, scratch.name()).await?;
         scratch.removable = asked.answer.class != Class::Refused;
@@ -342,7 +342,8 @@ impl<W: Way> Trial<'_, '_, W> {
                 self.is_leased &= !matches!(asked.answer.class, Class::Done | Class::Conflict);
             }
         }
-        let delete = Operation::Delete { lease: self.is_leased.then_some(self.held) };
+        let lease = self.is_leased.then_some(self.held);
+        let delete = Operation::Delete { lease, if_match: None };
         let asked = match self.examination.ask(delete, &blob).await? {
             Ok(asked) => asked,
             Err(problem) => {

@@ -179,7 +179,7 @@ impl Service {
                 (*number, *marked) = (*number + 1, true);
                 Ok((200, vec![etag(*number)]))
             }
-            Operation::Delete { lease } => {
+            Operation::Delete { lease, .. } => {
                 if self.lease != *lease {
                     return Self::code(412, "LeaseIdMissing");
                 }

@@ -1,0 +1,69 @@
+//! A page of a list of blobs, as the service writes it (REST: *List Blobs*): XML.
+
+use super::metadata::Metadata;
+use super::operation::ETag;
+use super::percent;
+use roxmltree::{Document, Node};
+use tenure_base::prelude::*;
+
+/// One page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// In the order of their names.
+    pub blobs: Vec<Entry>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<String>,
+}
+
+/// A blob in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name inside the container.
+    pub name: String,
+    /// Its version, as an answer about the blob itself would give it.
+    pub etag: ETag,
+    /// Its metadata; names in lower case.
+    pub metadata: Metadata,
+}
+
+impl Page {
+    /// Reads the body of an answer. None: it is no such page, or only the beginning of one.
+    pub fn read(body: &[u8]) -> Option<Self> {
+        let text = core::str::from_utf8(body).ok()?;
+        let document = Document::parse(text.trim_start_matches('\u{feff}')).ok()?;
+        let root = document.root_element();
+        if root.tag_name().name() != "EnumerationResults" {
+            return None;
+        }
+        let blobs = child(root, "Blobs")?.children().filter(|node| node.has_tag_name("Blob"));
+        let next = child(root, "NextMarker").map(text_of).filter(|marker| !marker.is_empty());
+        Some(Self { blobs: blobs.map(Entry::read).collect::<Option<_>>()?, next })
+    }
+}
+
+impl Entry {
+    fn read(blob: Node<'_, '_>) -> Option<Self> {
+        let name = child(blob, "Name")?;
+        let encoded = name.attribute("Encoded").is_some_and(|value| value == "true");
+        let name = if encoded { percent::decode_text(&text_of(name)) } else { text_of(name) };
+        let etag = text_of(child(child(blob, "Properties")?, "Etag")?);
+        // A list leaves the quotes out.
+        let etag = format!("\"{}\"", etag.trim_matches('"'));
+        let metadata = child(blob, "Metadata").into_iter().flat_map(|all| all.children());
+        let metadata = metadata.filter(|node| node.is_element());
+        let metadata =
+            metadata.map(|one| (one.tag_name().name().to_ascii_lowercase(), text_of(one)));
+        Some(Self { name, etag: ETag(etag), metadata: metadata.collect() })
+    }
+}
+
+fn child<'a, 'input>(node: Node<'a, 'input>, name: &str) -> Option<Node<'a, 'input>> {
+    node.children().find(|child| child.has_tag_name(name))
+}
+
+fn text_of(node: Node<'_, '_>) -> String {
+    node.text().unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests;

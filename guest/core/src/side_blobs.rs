@@ -1,0 +1,143 @@
+//! Blobs with content beside an election's, which a host keeps there. Nothing of an election is decided by them.
+
+use super::credential_state::CredentialState;
+use super::problem::{Problem, ProblemClass};
+use super::settings::Settings;
+use super::state;
+use chrono::TimeDelta;
+use serde::{Deserialize, Serialize};
+use tenure_azure::answer::{Answer, Class};
+use tenure_azure::listing::Page;
+use tenure_azure::name::BlobName;
+use tenure_azure::operation::{ETag, Operation};
+use tenure_base::prelude::*;
+
+/// The format of a session.
+const VERSION: u8 = 1;
+
+/// What is remembered from one request to the next.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Session {
+    /// A token, and which key is good.
+    pub credential: CredentialState,
+    /// How far the service's clock is ahead of this machine's, in seconds, where a request was refused for that.
+    ahead: i64,
+}
+
+impl Session {
+    /// One from before; bytes that are none are as good as none.
+    pub fn read(bytes: Option<&[u8]>) -> Self {
+        let session =
+            bytes.and_then(<[u8]>::split_first).filter(|(version, _)| **version == VERSION);
+        session.and_then(|(_, rest)| state::read(rest)).unwrap_or_default()
+    }
+
+    /// The first one, with a credential that has been used.
+    pub fn of(credential: CredentialState) -> Self {
+        Self { credential, ahead: 0 }
+    }
+
+    /// For the next request.
+    pub fn written(&self) -> Vec<u8> {
+        state::written(VERSION, self)
+    }
+
+    /// How far the service's clock is ahead.
+    pub fn ahead(&self) -> TimeDelta {
+        TimeDelta::try_seconds(self.ahead).unwrap_or_default()
+    }
+
+    /// It is so far ahead.
+    pub fn set_ahead(&mut self, ahead: TimeDelta) {
+        self.ahead = ahead.num_seconds();
+    }
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SideAnswer {
+    /// What was read, and its version.
+    Content(String, ETag),
+    /// It is still the version that is known.
+    Unchanged,
+    /// There is no such blob.
+    Missing,
+    /// It is that version now.
+    Written(ETag),
+    /// It is gone.
+    Deleted,
+    /// It is not what it may be written or deleted over, or it is leased.
+    Declined,
+    /// A page of a list.
+    Listed(Page),
+}
+
+/// The settings with the blob of that suffix in place of the election's.
+///
+/// # Errors
+/// No blob can have that name.
+pub fn beside(mut settings: Settings, suffix: &str) -> Result<Settings, Problem> {
+    settings.election = settings.election.beside(suffix).map_err(|broken| Problem {
+        class: ProblemClass::Configuration,
+        detail: format!(
+            "no blob can be named {}.{suffix}: {}",
+            settings.election,
+            broken.join("; ")
+        ),
+    })?;
+    Ok(settings)
+}
+
+/// What the names of all blobs beside an election begin with.
+pub fn beside_prefix(election: &BlobName) -> String {
+    format!("{}.", election.blob())
+}
+
+/// What an answer comes to, with the body that it had.
+///
+/// # Errors
+/// Whether it was done is not known (classes `Unavailable` and `Nonsense`), or it is refused.
+pub fn judged(
+    operation: &Operation,
+    answer: &Answer,
+    body: Vec<u8>,
+    settings: &Settings,
+) -> Result<SideAnswer, Problem> {
+    let nonsense = |what: &str| {
+        let (name, blob) = (operation.name(), &settings.election);
+        let detail = format!("{name} on {blob}: {what}");
+        Problem { class: ProblemClass::Nonsense, detail }
+    };
+    match (answer.class, operation) {
+        (Class::Done, Operation::ReadContent { .. }) => {
+            let whole = answer.properties.as_ref().map(|seen| seen.content_length);
+            let read = u64::try_from(body.len()).ok();
+            let (Some(tag), true) = (answer.etag.clone(), whole == read) else {
+                return Err(nonsense("the answer came in part only; it is asked for again"));
+            };
+            let text = String::from_utf8(body);
+            let text = text
+                .map_err(|_| nonsense("the blob holds no text; find out who else writes to it"));
+            Ok(SideAnswer::Content(text?, tag))
+        }
+        (Class::Done, Operation::List { .. }) => match Page::read(&body) {
+            Some(page) => Ok(SideAnswer::Listed(page)),
+            None => Err(nonsense("the answer is no list, or came in part only")),
+        },
+        (Class::Done, Operation::Delete { .. }) => Ok(SideAnswer::Deleted),
+        (Class::Done, _) => match answer.etag.clone() {
+            Some(tag) => Ok(SideAnswer::Written(tag)),
+            None => Err(nonsense("the answer does not tell the version")),
+        },
+        (Class::MissingBlob | Class::MissingContainer, _) => Ok(SideAnswer::Missing),
+        (Class::ConditionNotMet, Operation::ReadContent { .. }) => Ok(SideAnswer::Unchanged),
+        (Class::ConditionNotMet | Class::LeaseMismatch, _) => Ok(SideAnswer::Declined),
+        (Class::Conflict, _) if answer.code.as_deref() == Some("BlobAlreadyExists") => {
+            Ok(SideAnswer::Declined)
+        }
+        _ => Err(Problem::of_answer(answer, operation, settings)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

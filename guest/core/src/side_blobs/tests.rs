@@ -1,0 +1,149 @@
+use super::*;
+use chrono::DateTime;
+use tenure_azure::credential::{Credential, Pass};
+use tenure_azure::metadata::Metadata;
+use tenure_azure::operation::Over;
+
+fn settings() -> Settings {
+    let variables = [
+        ("TENURE_ELECTION", "leases/jobs"),
+        ("TENURE_NAME", "ada"),
+        ("TENURE_EVERY", "1h"),
+        ("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true"),
+    ];
+    let found = |name: &str| {
+        let known = variables.iter().find(|(known, _)| *known == name);
+        known.map(|(_, value)| (*value).to_string())
+    };
+    Settings::read(found).unwrap()
+}
+
+fn read() -> Operation {
+    Operation::ReadContent { unless: Some(ETag("\"1\"".into())) }
+}
+
+fn write() -> Operation {
+    let metadata = Metadata::default();
+    Operation::WriteContent { over: Over::Nothing, content: "a".into(), metadata }
+}
+
+fn delete() -> Operation {
+    Operation::Delete { lease: None, if_match: Some(ETag("\"1\"".into())) }
+}
+
+fn list() -> Operation {
+    Operation::List { prefix: "jobs.a".into(), marker: None }
+}
+
+fn answer(
+    operation: &Operation,
+    status: u16,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Result<SideAnswer, ProblemClass> {
+    let headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+    let answer = Answer::read(operation, status, &headers.collect::<Vec<_>>());
+    judged(operation, &answer, body.into(), &settings()).map_err(|problem| problem.class)
+}
+
+fn code(code: &str) -> [(&str, &str); 1] {
+    [("x-ms-error-code", code)]
+}
+
+#[test]
+fn an_answer_comes_to_what_a_host_can_go_by() {
+    let tag = || ETag("\"2\"".into());
+    let read_of =
+        |length| [("etag", "\"2\""), ("x-ms-lease-state", "available"), ("content-length", length)];
+    let content = SideAnswer::Content("plan".into(), tag());
+    assert_eq!(answer(&read(), 200, &read_of("4"), "plan"), Ok(content));
+    assert_eq!(answer(&read(), 304, &code("ConditionNotMet"), ""), Ok(SideAnswer::Unchanged));
+    assert_eq!(answer(&read(), 404, &code("BlobNotFound"), ""), Ok(SideAnswer::Missing));
+    assert_eq!(answer(&write(), 201, &[("etag", "\"2\"")], ""), Ok(SideAnswer::Written(tag())));
+    for (status, why) in
+        [(409, "BlobAlreadyExists"), (412, "ConditionNotMet"), (412, "LeaseIdMissing")]
+    {
+        assert_eq!(answer(&write(), status, &code(why), ""), Ok(SideAnswer::Declined), "{why}");
+    }
+    assert_eq!(answer(&write(), 404, &code("ContainerNotFound"), ""), Ok(SideAnswer::Missing));
+    assert_eq!(answer(&delete(), 202, &[], ""), Ok(SideAnswer::Deleted));
+    assert_eq!(answer(&delete(), 404, &code("BlobNotFound"), ""), Ok(SideAnswer::Missing));
+    assert_eq!(answer(&delete(), 412, &code("ConditionNotMet"), ""), Ok(SideAnswer::Declined));
+    let page = Page { blobs: Vec::new(), next: None };
+    let xml = "<EnumerationResults><Blobs/><NextMarker/></EnumerationResults>";
+    assert_eq!(answer(&list(), 200, &[], xml), Ok(SideAnswer::Listed(page)));
+    assert_eq!(answer(&list(), 404, &code("ContainerNotFound"), ""), Ok(SideAnswer::Missing));
+}
+
+#[test]
+fn what_may_have_been_done_is_told_from_what_was_not() {
+    for operation in [read(), write(), delete(), list()] {
+        for (status, why, class) in [
+            (403, "AuthorizationPermissionMismatch", ProblemClass::Refused),
+            (400, "InvalidHeaderValue", ProblemClass::Refused),
+            (503, "ServerBusy", ProblemClass::Unavailable),
+            (500, "OperationTimedOut", ProblemClass::Unavailable),
+            (409, "ContainerBeingDeleted", ProblemClass::Unavailable),
+            (302, "", ProblemClass::Nonsense),
+        ] {
+            assert_eq!(
+                answer(&operation, status, &code(why), ""),
+                Err(class),
+                "{operation:?} {why}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_part_of_an_answer_is_none() {
+    let headers = [("etag", "\"2\""), ("x-ms-lease-state", "available"), ("content-length", "4")];
+    assert_eq!(answer(&read(), 200, &headers, "pla"), Err(ProblemClass::Nonsense));
+    assert_eq!(
+        answer(&list(), 200, &[], "<EnumerationResults><Blobs>"),
+        Err(ProblemClass::Nonsense)
+    );
+    // Others than a page of a list come without a body.
+    assert_eq!(answer(&write(), 201, &[], ""), Err(ProblemClass::Nonsense));
+}
+
+#[test]
+fn a_blob_beside_has_a_name_that_blobs_can_have() {
+    let plan = beside(settings(), "plan").unwrap();
+    assert_eq!(plan.election.to_string(), "leases/jobs.plan");
+    assert_eq!(beside_prefix(&settings().election), "jobs.");
+    let problem = beside(settings(), "a/..").unwrap_err();
+    assert_eq!(problem.class, ProblemClass::Configuration);
+    assert!(
+        problem.detail.starts_with("no blob can be named leases/jobs.a/..: "),
+        "{}",
+        problem.detail
+    );
+}
+
+#[test]
+fn a_session_keeps_the_key_that_is_good_and_the_clock() {
+    let key = tenure_azure::shared_key::Key::from_base64("a2V5").unwrap();
+    let credential = Credential::SharedKey(key.clone(), Some(key));
+    let refused = [("x-ms-error-code".to_string(), b"AuthenticationFailed".to_vec())];
+    let refused = Answer::read(&read(), 403, &refused);
+    let mut session = Session::default();
+    session.credential.answered(&credential, &refused, core::time::Duration::ZERO);
+    session.set_ahead(TimeDelta::seconds(-1000));
+    let session = Session::read(Some(&session.written()));
+    let pass = session.credential.pass(&credential, core::time::Duration::ZERO);
+    assert!(matches!(pass, Some(Pass::SecondKey)), "{pass:?}");
+    let wall = DateTime::from_timestamp(10_000, 0).unwrap();
+    assert_eq!((wall + session.ahead()).timestamp(), 9_000);
+}
+
+#[test]
+fn bytes_that_are_no_session_are_as_good_as_none() {
+    let written = Session::default().written();
+    let mut other = written.clone();
+    other[0] += 1;
+    let long = [written.as_slice(), &[0]].concat();
+    for bytes in [None, Some(&[][..]), Some(&other), Some(&long), Some(&written[..1])] {
+        assert_eq!(Session::read(bytes).ahead(), TimeDelta::zero());
+    }
+}

@@ -1,0 +1,267 @@
+//! The list of candidates: protocol.md §7.4.
+
+use super::*;
+use std::cell::RefCell;
+use tenure_azure::name::SideBlob;
+use tenure_azure::operation::ETag;
+
+const READ: &str = "read candidates";
+const WRITE: &str = "write candidates";
+const MARK: &str = "tenurecandidate";
+const LIST: &str = "tenurecandidates";
+
+/// A service where another one leads or nobody does, and what is on the list there.
+struct Service {
+    list: RefCell<Option<(u32, Metadata)>>,
+    led: bool,
+}
+
+impl Service {
+    fn new(led: bool) -> Self {
+        Self { list: RefCell::default(), led }
+    }
+
+    /// With these entries on the list.
+    fn with(entries: &str) -> Self {
+        let service = Self::new(true);
+        let fields = [(MARK, "there"), (LIST, entries)];
+        *service.list.borrow_mut() = Some((1, Metadata::from_iter(fields)));
+        service
+    }
+
+    fn answer(&self, o: &Operation, at: Moment) -> Reply {
+        let mut list = self.list.borrow_mut();
+        match (o, &mut *list) {
+            (Operation::ReadSideBlob(SideBlob::Candidates), Some((version, list))) => {
+                let reply = seen(o, at, "available", list);
+                reply.map(|answer| Answer { etag: Some(tag(*version)), ..answer })
+            }
+            (Operation::WriteSideBlob { blob: SideBlob::Candidates, over, metadata }, list) => {
+                let version = list.as_ref().map(|(version, _)| *version);
+                match (over, version) {
+                    (None, Some(_)) => return refusal(o, at, 409, "BlobAlreadyExists"),
+                    (Some(over), version) if Some(over) != version.map(tag).as_ref() => {
+                        return refusal(o, at, 412, "ConditionNotMet");
+                    }
+                    _ => {}
+                }
+                *list = Some((version.unwrap_or(0) + 1, metadata.clone()));
+                answer(o, at, 201, &[("etag", "\"x\"")])
+            }
+            (Operation::Read { .. }, _) if self.led => seen(o, at, "leased", &incumbent(5)),
+            _ => available(o, at),
+        }
+    }
+
+    /// The names on the list.
+    fn names(&self) -> Vec<String> {
+        let list = self.list.borrow();
+        let Some(text) = list.as_ref().and_then(|(_, list)| list.get(LIST)) else {
+            return Vec::new();
+        };
+        text.split(' ').map(|entry| entry.split(',').next().unwrap().to_owned()).collect()
+    }
+}
+
+fn tag(version: u32) -> ETag {
+    ETag(format!("\"l{version}\""))
+}
+
+/// A candidate that takes part in the list.
+fn lister(more: &[(&str, &str)]) -> Candidate {
+    Candidate { lists: true, ..Candidate::new(more) }
+}
+
+/// What it asked for about the list in so much time, and what it told of it.
+fn live(
+    candidate: &mut Candidate,
+    time: Duration,
+    service: impl Fn(&Operation, Moment) -> Reply,
+) -> (Vec<Asked>, Vec<Listed>) {
+    let (mut asked, mut told) = (Vec::new(), Vec::new());
+    let until = candidate.now + time;
+    while candidate.now < until {
+        let began = candidate.now;
+        let report = candidate.step(None, &service);
+        let of_list = |asked: &Asked| [READ, WRITE].contains(&asked.operation.name());
+        asked.extend(candidate.asked.drain(..).filter(of_list));
+        told = report.candidates.unwrap_or(told);
+        candidate.now = candidate.now.max(began + report.again_in);
+    }
+    (asked, told)
+}
+
+fn verbs(asked: &[Asked]) -> Vec<&'static str> {
+    asked.iter().map(|asked| asked.operation.name()).collect()
+}
+
+/// An entry that was written so many seconds before the second 100, when candidates here begin.
+fn entry(name: &str, before: u64) -> String {
+    format!("{name},{},contends,,", ORIGIN_SECONDS + 100 - before)
+}
+
+#[test]
+fn leaders_and_followers_are_on_it_within_20_seconds_and_cost_twelve_requests_an_hour() {
+    for led in [false, true] {
+        let service = Service::new(led);
+        let mut candidate = lister(&[(variable::ADDRESS, "http://10.0.0.4")]);
+        let (asked, told) = live(&mut candidate, seconds(21), |o, at| service.answer(o, at));
+        assert_eq!(verbs(&asked), [READ, WRITE], "led: {led}");
+        assert_eq!(service.names(), ["here"]);
+        assert_eq!((told.len(), told[0].address.as_deref()), (1, Some("http://10.0.0.4")));
+        let (asked, _) = live(&mut candidate, seconds(3600), |o, at| service.answer(o, at));
+        assert!((10..=12).contains(&asked.len()), "led: {led}, {:?}", verbs(&asked));
+        assert!(asked.iter().all(|asked| asked.timeout <= seconds(1)));
+    }
+}
+
+#[test]
+fn who_beats_tells_beside_the_steps() {
+    let service = Service::new(false);
+    let mut candidate = lister(&[(variable::FAILOVER, "3s")]);
+    let (asked, _) = live(&mut candidate, seconds(30), |o, at| service.answer(o, at));
+    assert_eq!(verbs(&asked), [""; 0], "no step waits for that");
+}
+
+#[test]
+fn others_stay_on_it_as_long_as_they_were_seen_lately() {
+    let lines = [entry("ada", 60), entry("old", 1_801), entry("here", 300), entry("ben", 1_700)];
+    let service = Service::with(&(lines.join(" ") + " garbage x,y,z,, ,1,contends,,"));
+    let mut candidate = lister(&[]);
+    let (_, told) = live(&mut candidate, seconds(21), |o, at| service.answer(o, at));
+    assert_eq!(service.names(), ["here", "ada", "ben"]);
+    let names: Vec<_> = told.iter().map(|listed| listed.name.as_str()).collect();
+    assert_eq!(names, ["here", "ada", "ben"]);
+}
+
+/// It would stay for ever, and come before all others.
+#[test]
+fn nobody_was_seen_in_the_future() {
+    let service = Service::with(&entry("eve", 100).replace(",17", ",37"));
+    live(&mut lister(&[]), seconds(21), |o, at| service.answer(o, at));
+    assert_eq!(service.names(), ["here"]);
+}
+
+#[test]
+fn of_too_many_those_seen_last_have_room() {
+    let entries: Vec<_> = (0..150).map(|n| entry(&format!("{n:0>40}"), n)).collect();
+    let service = Service::with(&entries.join(" "));
+    live(&mut lister(&[]), seconds(21), |o, at| service.answer(o, at));
+    let names = service.names();
+    assert!((80..150).contains(&names.len()), "{}", names.len());
+    assert_eq!((names[0].as_str(), names[1].parse()), ("here", Ok(0)));
+    let list = service.list.borrow();
+    let size: usize = list.as_ref().unwrap().1.iter().map(|(n, v)| n.len() + v.len()).sum();
+    assert!(size < 7 * 1024, "{size}");
+}
+
+#[test]
+fn who_was_slower_reads_again_and_loses_nobody() {
+    let service = Service::with(&entry("ada", 1));
+    let quicker = RefCell::new(2);
+    let mut candidate = lister(&[]);
+    let answer = |o: &Operation, at: Moment| {
+        let writes = matches!(o, Operation::WriteSideBlob { .. });
+        if writes && *quicker.borrow() > 0 {
+            // Another one writes between the read and the write.
+            *quicker.borrow_mut() -= 1;
+            let mut list = service.list.borrow_mut();
+            let (version, list) = list.as_mut().unwrap();
+            *version += 1;
+            let name = format!("other{version}");
+            let text = format!("{} {}", list.get(LIST).unwrap(), entry(&name, 0));
+            list.insert(LIST.into(), text);
+        }
+        service.answer(o, at)
+    };
+    let (asked, _) = live(&mut candidate, seconds(70), answer);
+    assert_eq!(verbs(&asked), [READ, WRITE, READ, WRITE, READ, WRITE]);
+    let mut names = service.names();
+    names.sort_unstable();
+    assert_eq!(names, ["ada", "here", "other2", "other3"]);
+}
+
+#[test]
+fn a_candidate_that_is_always_slower_waits_for_its_next_time() {
+    let mut candidate = lister(&[]);
+    let service = Service::with(&entry("ada", 1));
+    let answer = |o: &Operation, at: Moment| match o {
+        Operation::WriteSideBlob { .. } => refusal(o, at, 412, "ConditionNotMet"),
+        _ => service.answer(o, at),
+    };
+    let (asked, _) = live(&mut candidate, seconds(590), answer);
+    assert_eq!(asked.len(), 8, "{:?}", verbs(&asked));
+}
+
+#[test]
+fn who_may_not_read_or_write_there_leaves_it_and_everything_else_goes_on() {
+    for (led, refused) in [(false, READ), (false, WRITE), (true, READ), (true, WRITE)] {
+        let service = Service::new(led);
+        let mut candidate = lister(&[]);
+        let answer = |o: &Operation, at: Moment| match o.name() == refused {
+            true => refusal(o, at, 403, "AuthorizationPermissionMismatch"),
+            false => service.answer(o, at),
+        };
+        let (asked, _) = live(&mut candidate, seconds(3_600), answer);
+        assert_eq!(verbs(&asked).last(), Some(&refused));
+        assert!(asked.len() <= 2, "{:?}", verbs(&asked));
+        let report = candidate.step(None, |o, at| service.answer(o, at));
+        assert_eq!(matches!(report.role, Role::Leading(_)), !led, "{report:?}");
+        assert!(report.problems.is_empty(), "{report:?}");
+    }
+}
+
+#[test]
+fn somebody_elses_blob_is_left_alone_and_a_request_that_fails_is_not_repeated_at_once() {
+    let foreign = |o: &Operation, at: Moment| match o {
+        Operation::ReadSideBlob(_) => {
+            seen(o, at, "available", &Metadata::from_iter([("owner", "payroll")]))
+        }
+        _ => available(o, at),
+    };
+    let busy = |o: &Operation, at: Moment| match o {
+        Operation::ReadSideBlob(_) => refusal(o, at, 503, "ServerBusy"),
+        _ => available(o, at),
+    };
+    let silent = |o: &Operation, at: Moment| match o {
+        Operation::ReadSideBlob(_) => failure(FailureKind::Timeout),
+        _ => available(o, at),
+    };
+    for asked in [
+        live(&mut lister(&[]), seconds(590), foreign).0,
+        live(&mut lister(&[]), seconds(590), busy).0,
+        live(&mut lister(&[]), seconds(590), silent).0,
+    ] {
+        assert_eq!(verbs(&asked), [READ]);
+    }
+}
+
+#[test]
+fn an_order_to_hand_over_to_nobody_is_told_who_is_known() {
+    let service = Service::new(false);
+    let mut candidate = lister(&[]);
+    live(&mut candidate, seconds(21), |o, at| service.answer(o, at));
+    *service.list.borrow_mut() =
+        Some((7, Metadata::from_iter([(MARK, "x"), (LIST, &entry("ada", 0))])));
+    live(&mut candidate, seconds(12 * 60), |o, at| service.answer(o, at));
+    candidate.step(Some(Event::HandOver("adda".into())), |o, at| service.answer(o, at));
+    let mut told = String::new();
+    let until = candidate.now + seconds(60);
+    while candidate.now < until && told.is_empty() {
+        let began = candidate.now;
+        let report = candidate.step(None, |o, at| service.answer(o, at));
+        told = report.problems.first().map(|problem| problem.detail.clone()).unwrap_or_default();
+        candidate.now = candidate.now.max(began + report.again_in);
+    }
+    assert!(told.ends_with("The candidates seen lately are ada"), "{told}");
+}
+
+#[test]
+fn an_observer_and_a_long_name_of_an_election_leave_it_alone() {
+    let long = format!("leases/{}", "x".repeat(1_020));
+    for more in [(Settings::OBSERVE, "true"), (variable::ELECTION, long.as_str())] {
+        let service = Service::new(true);
+        let (asked, _) = live(&mut lister(&[more]), seconds(60), |o, at| service.answer(o, at));
+        assert_eq!(verbs(&asked), [""; 0]);
+    }
+}

@@ -1,0 +1,116 @@
+//! The elections of a process, which come and go while others work.
+
+use super::candidacy::{Candidacy, Front};
+use super::configuration::Configuration;
+use super::judged::{Shared, leave_wills};
+use super::log::{Log, Whose};
+use super::run::whose;
+use super::supervisor::Link;
+use super::telemetry::Telemetry;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::contract::ProblemClass;
+use tenure::program::elections::{Task, Tasks};
+use tenure::runner::{Class, Event};
+use tenure::server::{ControlToken, Roster, Watcher};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// What the candidates of this process have in common, and who they are.
+pub(super) struct Process {
+    pub shared: Shared,
+    pub tasks: Tasks,
+    pub roster: Roster,
+    /// Hears of everything that becomes different.
+    pub changed: Arc<Notify>,
+    pub watcher: Arc<Watcher>,
+    pub telemetry: Telemetry,
+    /// None: there is no supervisor.
+    pub link: Option<Arc<Link>>,
+    /// None: nobody may steer.
+    pub control: Option<ControlToken>,
+    /// Where it listens.
+    pub address: Option<SocketAddr>,
+    pub log: Log,
+}
+
+/// An election that was added. It goes on when this is dropped.
+pub(super) struct Handle(Task);
+
+impl Process {
+    /// Adds an election while others work. None: it cannot begin, and why was told as a problem of it.
+    pub(super) async fn add(&self, mut configuration: Configuration) -> Option<Handle> {
+        configuration.default_address(self.address);
+        if self.link.is_some() {
+            leave_wills(std::slice::from_mut(&mut configuration));
+        }
+        let whose = whose(&configuration);
+        let log = self.log.of(&whose);
+        let front = Front::new(&configuration, &self.shared.clock);
+        let (board, control) = (front.board.clone(), front.control(self.control.as_ref()));
+        let judged = self.shared.judge(&mut configuration, log.clone(), front).await;
+        let why = match judged {
+            Ok(Some(candidacy)) if configuration.complaints.is_empty() => {
+                self.roster.add(board, control);
+                candidacy.begin(&[]);
+                return Some(self.begin(candidacy, whose, Duration::ZERO));
+            }
+            Ok(_) => configuration.complaints.iter().map(ToString::to_string).collect(),
+            Err(problem) => vec![problem],
+        };
+        let class = Class::Election(ProblemClass::Configuration);
+        for why in why {
+            let detail = format!("this election was not added: {why}");
+            log.event(&Event::Problem { class, detail });
+        }
+        None
+    }
+
+    /// Has a candidate contend after `wait`. It is on the roster.
+    pub(super) fn begin(&self, candidacy: Candidacy, whose: Whose, wait: Duration) -> Handle {
+        let witness = self.telemetry.witness(&whose);
+        let supervisor = self.link.clone().map(|link| {
+            let of = link.add(whose);
+            (link, of)
+        });
+        let (roster, board, changed) =
+            (self.roster.clone(), candidacy.board.clone(), self.changed.clone());
+        let mut contender = candidacy.contender(
+            self.shared.clock.clone(),
+            &self.changed,
+            &self.watcher,
+            supervisor.clone(),
+            witness,
+        );
+        // A task of its own, so that what happens in one election is no work for the others.
+        Handle(self.tasks.add(|leave| async move {
+            let _ = timeout(wait, leave.clone().asked()).await;
+            contender.run(leave.clone().asked()).await;
+            contender.end().await;
+            // At the end of the process it is shown that all have left.
+            if leave.is_alone() {
+                roster.remove(&board);
+                if let Some((link, of)) = supervisor {
+                    link.remove(of);
+                }
+                changed.notify_one();
+            }
+        }))
+    }
+
+    /// Ends what still runs, and sends what a collector is to have, if it takes it within `patience`.
+    pub(super) async fn end(self, patience: Duration) {
+        self.tasks.abort().await;
+        self.telemetry.end(patience).await;
+    }
+}
+
+impl Handle {
+    /// Leaves the election: stops its work, and releases its lease. Completes when that is over; dropped before, it
+    /// goes on.
+    pub(super) async fn remove(mut self) {
+        self.0.leave();
+        self.0.ended().await;
+    }
+}

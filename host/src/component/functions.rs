@@ -1,0 +1,46 @@
+//! The functions that a host calls of the election component.
+
+use super::error::ComponentError;
+use wasmtime::component::{Component, ComponentExportIndex};
+
+const INTERFACE: &str = "tenure:election/election@0.1.0";
+
+const SIDE_BLOBS: &str = "tenure:election/side-blobs@0.1.0";
+
+/// Where they are in the component.
+#[derive(Clone)]
+pub(super) struct Functions {
+    pub files: ComponentExportIndex,
+    pub check: ComponentExportIndex,
+    pub step: ComponentExportIndex,
+    pub inspect: ComponentExportIndex,
+    pub candidates: ComponentExportIndex,
+    pub trigger: ComponentExportIndex,
+    pub break_lease: ComponentExportIndex,
+    pub side_blobs: ComponentExportIndex,
+}
+
+impl Functions {
+    pub fn of(component: &Component) -> Result<Self, ComponentError> {
+        let function_of = |interface: &str, name: &str| {
+            let found = component.get_export_index(None, interface);
+            let found = found.ok_or_else(|| {
+                ComponentError::new(format!("the component does not export {interface}"))
+            })?;
+            component.get_export_index(Some(&found), name).ok_or_else(|| {
+                ComponentError::new(format!("{interface} lacks the function {name}"))
+            })
+        };
+        let function = |name: &str| function_of(INTERFACE, name);
+        Ok(Self {
+            files: function("files")?,
+            check: function("check")?,
+            step: function("step")?,
+            inspect: function("inspect")?,
+            candidates: function("candidates")?,
+            trigger: function("trigger")?,
+            break_lease: function("break-lease")?,
+            side_blobs: function_of(SIDE_BLOBS, "ask")?,
+        })
+    }
+}

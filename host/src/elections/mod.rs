@@ -1,0 +1,238 @@
+//! Many elections in one process, which come and go while others work.
+
+pub(crate) mod tasks;
+#[cfg(test)]
+mod tests;
+
+use crate::clock::{BootClock, Clock as _, Reading};
+use crate::component::{CheckError, ComponentError, ElectionComponent, Engine};
+use crate::contract;
+use crate::deadline::Deadline;
+use crate::handler::Handler;
+use crate::runner::{Event, Runner};
+use crate::settings::Variables;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tasks::{Task, Tasks};
+use tokio::runtime::Handle as Runtime;
+use tokio::sync::watch;
+
+/// The elections of a process. They share the compiled component and its instances, a clock, a thread, and the
+/// connections to the storage service. Of each there is little more than its state: 20 to 30 KiB.
+///
+/// Turns run on the runtime on which their election was [added](Tenure::add).
+///
+/// ```no_run
+/// use tenure::component::Engine;
+/// use tenure::elections::{Role, Tenure};
+/// use tenure::handler;
+/// use tenure::settings::{Credential, Schedule, Settings};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let tenure = Tenure::start(&Engine::new()?)?;
+/// let mut handles = Vec::new();
+/// for tenant in ["ada", "ben"] {
+///     let mut settings = Settings::new(format!("tenants/{tenant}"), Credential::Environment);
+///     settings.schedule = Some(Schedule::WhileLeading);
+///     let work = handler::from_fn(|turn, lease| async move {
+///         println!("{} under term {}, {:?} left", turn.election, turn.term, lease.remaining());
+///         std::future::pending().await
+///     });
+///     handles.push(tenure.add(tenure.candidate(settings, work)).await?);
+/// }
+/// // Later: what one of them is now, and whenever that changes.
+/// let mut role = handles[0].watch();
+/// while !matches!(*role.borrow_and_update(), Role::Leading { .. }) {
+///     role.changed().await?;
+/// }
+/// // It stops its work and releases its lease; the other one goes on.
+/// handles.remove(0).leave().await;
+/// // All that are left.
+/// tenure.leave().await;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Tenure {
+    component: ElectionComponent,
+    clock: BootClock,
+    tasks: Tasks,
+}
+
+/// An election that was [added](Tenure::add). It goes on when this is dropped.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    task: Task,
+    role: watch::Receiver<Role>,
+}
+
+/// What a candidate is at the moment.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Role {
+    /// Not known yet, or nobody is known to lead.
+    #[default]
+    Undecided,
+    /// It leads.
+    Leading {
+        /// The fencing token.
+        term: u64,
+        /// Until when it may act. Renewals move that on, and the end of the leadership moves it into the past, also
+        /// where nobody reads [`watch`](Handle::watch).
+        valid: Deadline,
+    },
+    /// Another one leads.
+    Following {
+        /// Its name and its term, where they are known.
+        leader: Option<(String, u64)>,
+    },
+    /// It has left the election.
+    Left,
+}
+
+impl Tenure {
+    /// No election yet, on a thread of its own. When this is dropped, the thread ends, and leases run out.
+    ///
+    /// # Errors
+    ///
+    /// The component cannot be compiled, or the system has no thread left.
+    #[cfg(feature = "component")]
+    pub fn start(engine: &Engine) -> Result<Self, ComponentError> {
+        Self::with_binary(engine, crate::component::ELECTION_COMPONENT)
+    }
+
+    /// The same with another build of the component.
+    ///
+    /// # Errors
+    ///
+    /// As [`ElectionComponent::with_binary`], or the system has no thread left.
+    pub fn with_binary(engine: &Engine, binary: &[u8]) -> Result<Self, ComponentError> {
+        let clock = BootClock::new();
+        let component = ElectionComponent::with_binary(engine, binary, Variables::new(), &clock)?;
+        let tasks = Tasks::start();
+        let tasks = tasks.map_err(|e| ComponentError::new(format!("it has no thread: {e}")))?;
+        Ok(Self { component, clock, tasks })
+    }
+
+    /// A candidate of one election with its work, for [`add`](Tenure::add). What else it should do is said as of any
+    /// [`Runner`].
+    #[must_use]
+    pub fn candidate(
+        &self,
+        settings: impl Into<Variables>,
+        work: impl Handler,
+    ) -> Runner<ElectionComponent, BootClock> {
+        let elector = self.component.for_candidate(settings, &self.clock);
+        Runner::new(elector, work, self.clock.clone())
+    }
+
+    /// Adds an election, in which the candidate contends from now on. The others are not held up.
+    ///
+    /// # Errors
+    ///
+    /// All complaints about its settings at once, or the failure of the component. Nothing was sent then.
+    pub async fn add(
+        &self,
+        candidate: Runner<ElectionComponent, BootClock>,
+    ) -> Result<Handle, CheckError> {
+        candidate.elector().check().await?;
+        let (told, role) = watch::channel(Role::default());
+        let candidate = seen(candidate.turns_by_default_on(Runtime::current()), Arc::new(told));
+        let task = self.tasks.add(|leave| async move { candidate.run(leave.asked()).await });
+        Ok(Handle { task, role })
+    }
+
+    /// Leaves all elections: each as [`Handle::leave`] does, and all at the same time.
+    ///
+    /// # Panics
+    ///
+    /// When a callback of one of them did.
+    pub async fn leave(&self) {
+        self.tasks.leave();
+        self.tasks.ended().await;
+    }
+}
+
+impl fmt::Debug for Tenure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tenure").field("component", &self.component).finish_non_exhaustive()
+    }
+}
+
+impl Handle {
+    /// The role of this process in the election, now and whenever it changes. A renewal is no change.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<Role> {
+        self.role.clone()
+    }
+
+    /// Leaves the election: lets a running turn end within the grace of its runner or stops it, releases the lease, and
+    /// completes when that is over, as [`Runner::run`] does. When it is dropped before, that goes on.
+    pub async fn leave(mut self) {
+        self.task.leave();
+        self.task.ended().await;
+    }
+}
+
+/// Tells what the candidate is, beside whatever it tells already.
+fn seen(
+    candidate: Runner<ElectionComponent, BootClock>,
+    told: Arc<watch::Sender<Role>>,
+) -> Runner<ElectionComponent, BootClock> {
+    let (clock, ended) = (candidate.clock().reading(), told.clone());
+    candidate
+        .also_on_report(move |report, taken_at| {
+            told.send_if_modified(|role| role.becomes(&report.role, taken_at, &clock));
+        })
+        .also_on_event(move |event| {
+            // At the end of its validity a step may be under way, and take its time.
+            if let Event::StoodDown { term, .. } = event {
+                ended.send_if_modified(|role| role.ends(*term));
+            }
+        })
+}
+
+impl Role {
+    /// Becomes what a report says that is counted from `taken_at`. Whether that is a change.
+    fn becomes(&mut self, told: &contract::Role, taken_at: Duration, clock: &Reading) -> bool {
+        let next = match (told, &*self) {
+            (contract::Role::Leading(now), _) => {
+                let until = taken_at + Duration::from_nanos(now.valid_for);
+                if let Self::Leading { term, valid } = self
+                    && *term == now.term
+                {
+                    valid.set(until);
+                    return false;
+                }
+                Self::Leading { term: now.term, valid: Deadline::new(clock.clone(), until) }
+            }
+            (contract::Role::Following(leader), _) => {
+                let leader = leader.as_ref().map(|leader| (leader.name.clone(), leader.term));
+                if matches!(self, Self::Following { leader: before } if *before == leader) {
+                    return false;
+                }
+                Self::Following { leader }
+            }
+            (contract::Role::Undecided, Self::Undecided) | (contract::Role::Left, Self::Left) => {
+                return false;
+            }
+            (contract::Role::Undecided, _) => Self::Undecided,
+            (contract::Role::Left, _) => Self::Left,
+        };
+        if let Self::Leading { valid, .. } = self {
+            valid.set(Duration::ZERO);
+        }
+        *self = next;
+        true
+    }
+
+    /// The leadership of that term is over. Whether it was not known yet.
+    fn ends(&mut self, over: u64) -> bool {
+        match self {
+            Self::Leading { term, valid } if *term == over => valid.set(Duration::ZERO),
+            _ => return false,
+        }
+        *self = Self::Undecided;
+        true
+    }
+}

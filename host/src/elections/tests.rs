@@ -1,0 +1,91 @@
+use super::*;
+use crate::contract::LeaseState;
+use crate::handler::from_fn;
+use crate::settings::names;
+use std::collections::BTreeSet;
+use tenure_store::{Account, Service, Store};
+
+fn settings(store: &Store, name: &str) -> Variables {
+    Variables::new()
+        .with(names::ELECTION, format!("tests/{name}"))
+        .with(names::NAME, "ada")
+        .with(names::WHILE_LEADING, "true")
+        .with(names::CONNECTION_STRING, store.connection_string())
+}
+
+/// The term, once it leads, and how long it may act.
+async fn leads(role: &mut watch::Receiver<Role>) -> (u64, Deadline) {
+    let leading = role.wait_for(|role| matches!(role, Role::Leading { .. })).await.unwrap();
+    let Role::Leading { term, valid } = &*leading else { unreachable!() };
+    (*term, valid.clone())
+}
+
+#[tokio::test]
+async fn one_is_left_while_the_others_go_on() {
+    let service = Service::new(vec![Account::emulator()], 1);
+    let store = Store::start(([127, 0, 0, 1], 0).into(), service).await.unwrap();
+    let tenure = Tenure::start(&Engine::new().unwrap()).unwrap();
+    let candidate = |name: &str| {
+        let work = from_fn(|_, _| std::future::pending::<Result<(), String>>());
+        tenure.candidate(settings(&store, name), work).grace(Duration::ZERO)
+    };
+    let (mut handles, mut roles) = (Vec::new(), Vec::new());
+    for name in ["a", "b", "c"] {
+        let handle = tenure.add(candidate(name)).await.unwrap();
+        roles.push(handle.watch());
+        handles.push(handle);
+    }
+    let mut valid = Vec::new();
+    for role in &mut roles {
+        let (term, until) = leads(role).await;
+        assert!(term > 0 && !until.passed());
+        valid.push(until);
+    }
+
+    handles.remove(0).leave().await;
+    assert!(matches!(*roles[0].borrow(), Role::Left) && valid[0].passed());
+    let seen = candidate("a");
+    seen.elector().check().await.unwrap();
+    let seen = seen.elector().inspect().await.unwrap().unwrap();
+    assert_eq!(seen.lease, LeaseState::Available);
+    for (role, valid) in roles.iter().zip(&valid).skip(1) {
+        assert!(!role.has_changed().unwrap() && !valid.passed());
+    }
+    // One that cannot begin harms nobody.
+    let wrong = settings(&store, "a").with(names::LEASE, "5s").with(names::ELECTION, "tests");
+    let wrong = tenure.add(tenure.candidate(wrong, from_fn(|_, _| async { Ok::<_, String>(()) })));
+    let Err(CheckError::Settings(complaints)) = wrong.await else { panic!("it is wrong") };
+    let about: BTreeSet<_> = complaints.iter().map(|c| c.setting.as_str()).collect();
+    assert_eq!(about, BTreeSet::from([names::ELECTION, names::LEASE]));
+    // The same election again, and nobody who holds it.
+    let mut again = tenure.add(candidate("a")).await.unwrap().watch();
+    leads(&mut again).await;
+
+    tenure.leave().await;
+    assert!(roles.iter().chain([&again]).all(|role| matches!(*role.borrow(), Role::Left)));
+    assert!(valid.iter().all(Deadline::passed));
+}
+
+#[test]
+fn a_renewal_is_no_change_and_the_end_of_a_leadership_is_one() {
+    let clock = BootClock::new().reading();
+    let (mut role, second) = (Role::default(), Duration::from_secs(1));
+    let leading = |term| {
+        let valid_for = u64::try_from(second.as_nanos()).unwrap();
+        contract::Role::Leading(contract::Leadership { term, valid_for })
+    };
+    let now = clock.now();
+    assert!(!role.becomes(&contract::Role::Undecided, now, &clock));
+    assert!(role.becomes(&leading(7), now, &clock));
+    let Role::Leading { valid, .. } = &role else { panic!("it leads") };
+    let valid = valid.clone();
+    assert!(!role.becomes(&leading(7), now + second, &clock));
+    assert_eq!(valid.at(), now + 2 * second);
+    assert!(!role.ends(6), "that was over already");
+    assert!(role.ends(7) && valid.passed() && matches!(role, Role::Undecided));
+    assert!(!role.ends(7));
+    assert!(role.becomes(&leading(8), now, &clock));
+    let follows = contract::Role::Following(None);
+    assert!(role.becomes(&follows, now, &clock) && !role.becomes(&follows, now, &clock));
+    assert!(role.becomes(&contract::Role::Left, now, &clock));
+}

@@ -1,0 +1,82 @@
+//! The candidates of a process, which come and go while others ask for them.
+
+use super::board::Board;
+use super::control::Control;
+use super::page::Source;
+use super::pages::Face;
+use super::proof::Nonces;
+use super::show;
+use crate::clock::{Clock, Reading};
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The candidates that a [`Server`](super::Server) shows. Clones are one.
+#[derive(Clone)]
+pub struct Roster {
+    clock: Reading,
+    nonces: Arc<Nonces>,
+    /// As they are at a moment: whoever answers with all of them holds up nobody who adds one.
+    faces: Arc<Mutex<Arc<Vec<Face>>>>,
+}
+
+impl Roster {
+    /// Nobody yet. `clock` is the one that the runners use.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no randomness.
+    pub fn new(clock: &impl Clock) -> io::Result<Self> {
+        let nonces = Arc::new(Nonces::new()?);
+        Ok(Self { clock: clock.reading(), nonces, faces: Arc::default() })
+    }
+
+    /// Shows one candidate more, and takes orders for it from those who have the token.
+    pub fn add(&self, board: Arc<Board>, control: Option<Control>) {
+        let source = show::source(board.clone(), self.clock.clone(), control.is_some());
+        let (clock, nonces) = (self.clock.clone(), self.nonces.clone());
+        let face = Face { board, clock, control, nonces, source };
+        Arc::make_mut(&mut self.lock()).push(face);
+    }
+
+    /// Shows this one no longer: what reads its news hears the last of them.
+    pub fn remove(&self, board: &Arc<Board>) {
+        board.close();
+        Arc::make_mut(&mut self.lock()).retain(|face| !Arc::ptr_eq(&face.board, board));
+    }
+
+    /// All that are shown, in the order in which they came.
+    #[must_use]
+    pub fn boards(&self) -> Vec<Arc<Board>> {
+        self.faces().iter().map(|face| face.board.clone()).collect()
+    }
+
+    /// How many are shown.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.faces().len()
+    }
+
+    pub(super) fn faces(&self) -> Arc<Vec<Face>> {
+        self.lock().clone()
+    }
+
+    /// What the page lives on.
+    pub(super) fn sources(&self) -> Vec<Source> {
+        self.faces().iter().map(|face| face.source.clone()).collect()
+    }
+
+    pub(super) fn clock(&self) -> &Reading {
+        &self.clock
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Vec<Face>>> {
+        self.faces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Roster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Roster").field("boards", &self.boards()).finish_non_exhaustive()
+    }
+}

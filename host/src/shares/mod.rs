@@ -1,0 +1,237 @@
+//! Work that is split into shares, each of which runs in one process at a time. docs/protocol.md §14.
+//!
+//! ```no_run
+//! use tenure::clock::BootClock;
+//! use tenure::component::{ElectionComponent, Engine};
+//! use tenure::handler;
+//! use tenure::settings::{Credential, Schedule, Settings, Variables};
+//! use tenure::shares::Shares;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let clock = BootClock::new();
+//! let component = ElectionComponent::new(&Engine::new()?, Variables::new(), &clock)?;
+//! let mut settings = Settings::new("jobs/orders", Credential::Environment);
+//! settings.name = Some("replica-1".to_owned());
+//! settings.schedule = Some(Schedule::WhileLeading);
+//! let shares = Shares::new(&component, &clock, settings, 32).await?;
+//! let interrupted = async {
+//!     let _ = tokio::signal::ctrl_c().await;
+//! };
+//! // The same in each process; together they hold all 32.
+//! let work = |part| {
+//!     handler::from_fn(move |turn, _lease| async move {
+//!         println!("{part:?} under term {}", turn.term);
+//!         std::future::pending().await
+//!     })
+//! };
+//! shares.run(work, interrupted).await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod contender;
+pub(crate) mod store;
+mod task;
+mod translate;
+
+use crate::clock::BootClock;
+use crate::component::{CheckError, ElectionComponent};
+use crate::contract::Complaint;
+use crate::handler::Handler;
+use crate::runner::{Event, GRACE, Runner};
+use crate::settings::{Settings, names};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use task::Task;
+use tenure_shares::{Pace, Share, Sign};
+
+/// The most shares: a plan of so many is one request of half a MiB.
+const MOST: u32 = 100_000;
+
+/// How long a lease lasts unless it is set.
+const LEASE: Duration = Duration::from_secs(15);
+
+/// What a share's candidates poll in: there are two at most.
+const POLL: Duration = Duration::from_millis(500);
+
+/// How long a process that leaves may take to hand its shares over.
+const LEAVE_WITHIN: Duration = Duration::from_secs(20);
+
+/// A share of the work: which, of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Part {
+    /// From 0.
+    pub index: u32,
+    /// How many there are. When it changes, all work is stopped before any begins anew.
+    pub count: u32,
+}
+
+/// A process that is there for shares, among others that are, too.
+///
+/// Shares are spread evenly over all processes. When one comes or leaves, the fewest that it takes move: the old holder
+/// stops its work, and the new one begins when that was seen. When a process dies, the others take over its shares.
+/// Each share is an election of its own, with its own terms and turns.
+pub struct Shares {
+    /// The election of the whole.
+    component: Arc<ElectionComponent>,
+    settings: Settings,
+    clock: BootClock,
+    sign: Sign,
+    count: u32,
+    grace: Duration,
+    leave_within: Duration,
+    events: Arc<dyn Fn(Option<Part>, Event) + Send + Sync>,
+}
+
+impl Shares {
+    /// For work that is split into `count` shares, 1 to 100,000, unless the processes that are there have agreed on
+    /// another number before.
+    ///
+    /// The settings are those of each share. Their election is that of the whole, in which there is no work: its leader
+    /// says who should hold what. Their name must be this process's own among all. Of no meaning are
+    /// [`poll`](Settings::poll), which is 500 ms for shares and as set for the whole, and
+    /// [`priority`](Settings::priority) and [`max_tenure`](Settings::max_tenure).
+    ///
+    /// `component` is compiled already; its own settings are not used.
+    ///
+    /// # Errors
+    ///
+    /// All complaints about the settings at once, or the failure of the component. Nothing is sent.
+    pub async fn new(
+        component: &ElectionComponent,
+        clock: &BootClock,
+        settings: Settings,
+        count: u32,
+    ) -> Result<Self, CheckError> {
+        let whole = Settings { schedule: None, on_start: None, ..of_all(&settings) };
+        let component = component.for_candidate(whole, clock);
+        let mut complaints = match component.check().await {
+            Ok(_) => Vec::new(),
+            Err(CheckError::Settings(complaints)) => complaints,
+            Err(error) => return Err(error),
+        };
+        if settings.name.is_none() {
+            let advice = "give each process a name of its own";
+            complaints.push(complaint(names::NAME, "shares need a name", advice));
+        }
+        if !(1..=MOST).contains(&count) {
+            let problem = format!("work cannot be split into {count} shares");
+            complaints.push(complaint("shares", &problem, "split it into 1 to 100,000"));
+        }
+        let member = match settings.name.clone() {
+            Some(member) if complaints.is_empty() => member,
+            _ => return Err(CheckError::Settings(complaints)),
+        };
+        Ok(Self {
+            component: Arc::new(component),
+            settings,
+            clock: clock.clone(),
+            sign: Sign { member, weight: 1, most: None },
+            count,
+            grace: GRACE,
+            leave_within: LEAVE_WITHIN,
+            events: Arc::new(|_, _| {}),
+        })
+    }
+
+    /// How much this process can do beside the others: one of capacity 2 holds twice as many shares as one of
+    /// capacity 1, which is the default. 0: none.
+    #[must_use]
+    pub fn capacity(mut self, capacity: u32) -> Self {
+        self.sign.weight = capacity;
+        self
+    }
+
+    /// The most shares that this process takes. When all have the most, the rest of the shares stay without a holder.
+    #[must_use]
+    pub fn at_most(mut self, most: u32) -> Self {
+        self.sign.most = Some(most);
+        self
+    }
+
+    /// How long a running turn may go on when its share is handed over, as of [`Runner::grace`].
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// How long it may take to hand everything over when this process leaves; 20 s unless it is set. What it still
+    /// holds then it releases.
+    #[must_use]
+    pub fn leave_within(mut self, within: Duration) -> Self {
+        self.leave_within = within;
+        self
+    }
+
+    /// Calls `events` with each event of a share, or of the whole where there is none. It must not block.
+    #[must_use]
+    pub fn on_event(
+        mut self,
+        events: impl Fn(Option<Part>, Event) + Send + Sync + 'static,
+    ) -> Self {
+        self.events = Arc::new(events);
+        self
+    }
+
+    /// Takes part until `leave` completes, with this work for each share that this process holds. Then it hands its
+    /// shares over to the others, gives up the rest, and returns.
+    ///
+    /// Dropping the returned future ends all work too, and leaves the leases to run out.
+    pub async fn run<H: Handler>(
+        self,
+        work: impl Fn(Part) -> H + Send + Sync,
+        leave: impl Future<Output = ()>,
+    ) {
+        let candidate = |share: Share, part: Part| {
+            let mut settings = of_all(&self.settings);
+            settings.election = format!("{}.{}", settings.election, share.suffix(part.count));
+            settings.poll = Some(POLL);
+            self.runner(settings, work(part), Some(part))
+        };
+        let whole = Settings { schedule: None, on_start: None, ..of_all(&self.settings) };
+        let idle = crate::handler::from_fn(|_, _| async { Ok(()) });
+        let whole = self.runner(whole, idle, None);
+        Task::begin(&self, whole, &candidate).run(leave).await;
+    }
+
+    fn runner(
+        &self,
+        settings: Settings,
+        work: impl Handler,
+        part: Option<Part>,
+    ) -> Runner<ElectionComponent, BootClock> {
+        let (component, events) =
+            (self.component.for_candidate(settings, &self.clock), self.events.clone());
+        let runner = Runner::new(component, work, self.clock.clone()).grace(self.grace);
+        runner.on_event(move |event| events(part, event))
+    }
+
+    fn pace(&self) -> Pace {
+        let Settings { failover, lease, .. } = &self.settings;
+        Pace::of(failover.or(*lease).unwrap_or(LEASE))
+    }
+}
+
+impl fmt::Debug for Shares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shares").field("sign", &self.sign).finish_non_exhaustive()
+    }
+}
+
+/// Who leads is said by the plan, and by nothing else.
+fn of_all(settings: &Settings) -> Settings {
+    Settings { priority: None, max_tenure: None, ..settings.clone() }
+}
+
+fn complaint(setting: &str, problem: &str, advice: &str) -> Complaint {
+    Complaint {
+        setting: setting.to_owned(),
+        problem: problem.to_owned(),
+        advice: advice.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,264 @@
+//! A member at work: it asks what there is to ask, and has candidates come and go as the plan says.
+
+use super::contender::Contender;
+use super::store::{SharesStore, Told};
+use super::{Part, Shares};
+use crate::clock::{BootClock, Clock};
+use crate::component::{CheckError, ComponentError, ElectionComponent};
+use crate::contract::{Problem, ProblemClass};
+use crate::runner::{Class, Event, Runner};
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_shares::{Act, Ask, Leader, Member, Pace, Running, Share};
+use tokio::select;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+/// The whole waits so long for a plan without its leader, when that leaves.
+const PLAN_WITHIN: Duration = Duration::from_secs(3);
+
+/// A sign that could not be taken back so long after the rest was given up stays: it is as if the member had died.
+const SIGN_WITHIN: Duration = Duration::from_secs(5);
+
+/// The same problem is told as often, while it lasts.
+const REMINDER: Duration = Duration::from_secs(60);
+
+/// Who asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    Member,
+    /// In that term of the whole.
+    Leader(u64),
+}
+
+type Answered = (From, Ask, Result<Told, ComponentError>);
+
+/// Makes the candidate of a share.
+type Candidates<'a> =
+    &'a (dyn Fn(Share, Part) -> Runner<ElectionComponent, BootClock> + Send + Sync);
+
+pub(super) struct Task<'a> {
+    of: &'a Shares,
+    store: SharesStore,
+    clock: BootClock,
+    candidates: Candidates<'a>,
+    member: Member,
+    pace: Pace,
+    leader: Option<(u64, Leader)>,
+    whole: Contender,
+    shares: BTreeMap<Share, Contender>,
+    changed: Arc<Notify>,
+    running: JoinSet<()>,
+    asked: JoinSet<Answered>,
+    /// Since when it leaves.
+    leaves: Option<Duration>,
+    taken_back: bool,
+    /// Problems, and when they were told.
+    told: BTreeMap<String, Duration>,
+}
+
+impl<'a> Task<'a> {
+    pub fn begin(
+        of: &'a Shares,
+        whole: Runner<ElectionComponent, BootClock>,
+        candidates: Candidates<'a>,
+    ) -> Self {
+        let (changed, mut running) = (Arc::default(), JoinSet::new());
+        let (clock, pace) = (of.clock.clone(), of.pace());
+        let whole = Contender::begin(whole, refused(of, None), &changed, &mut running);
+        Self {
+            of,
+            store: SharesStore::of(of.component.clone(), of.sign.member.clone()),
+            member: Member::begin(of.sign.clone(), pace, clock.now()),
+            clock,
+            candidates,
+            pace,
+            leader: None,
+            whole,
+            shares: BTreeMap::new(),
+            changed,
+            running,
+            asked: JoinSet::new(),
+            leaves: None,
+            taken_back: false,
+            told: BTreeMap::new(),
+        }
+    }
+
+    /// Until `leave` completes, and everything is given up then.
+    pub async fn run(mut self, leave: impl Future<Output = ()>) {
+        let mut leave = pin!(leave);
+        loop {
+            let wake = self.settle();
+            if self.has_left() {
+                return;
+            }
+            select! {
+                biased;
+                () = &mut leave, if self.leaves.is_none() => self.leave(),
+                Some(answered) = self.asked.join_next() => {
+                    if let Ok((from, ask, told)) = answered {
+                        self.answered(from, &ask, told);
+                    }
+                }
+                () = self.changed.notified() => {}
+                Some(ended) = self.running.join_next() => {
+                    if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
+                        std::panic::resume_unwind(panic);
+                    }
+                }
+                () = self.clock.sleep_until(wake) => {}
+            }
+        }
+    }
+
+    fn leave(&mut self) {
+        let now = self.clock.now();
+        self.leaves = Some(now);
+        self.member.leave(now);
+        if let Some((_, leader)) = &mut self.leader {
+            leader.leave(now);
+        }
+    }
+
+    /// Does all that is due, and says when to come again.
+    fn settle(&mut self) -> Duration {
+        let now = self.clock.now();
+        for ask in self.member.next(now) {
+            self.ask(From::Member, ask);
+        }
+        self.settle_whole(now);
+        self.act(now);
+        self.shares.retain(|_, contender| !contender.is_over());
+        let leader = self.leader.as_ref().and_then(|(_, leader)| leader.wake());
+        let leaves = self.leaves.map(|since| match since + self.of.leave_within {
+            end if now < end => end.min(now + PLAN_WITHIN),
+            _ => now + Duration::from_secs(1),
+        });
+        let all = [self.member.wake(), leader, leaves];
+        // What a report says without being news counts then.
+        all.into_iter().flatten().min().unwrap_or(now + PLAN_WITHIN)
+    }
+
+    fn has_left(&self) -> bool {
+        let Some(since) = self.leaves else { return false };
+        let late = self.clock.now() > since + self.of.leave_within + SIGN_WITHIN;
+        self.shares.is_empty() && self.whole.is_over() && (self.taken_back || late)
+    }
+
+    /// Leads the whole while it may, and gives it up in its turn.
+    fn settle_whole(&mut self, now: Duration) {
+        let term = self.whole.leads(now);
+        if self.leader.as_ref().map(|(term, _)| *term) != term {
+            let (member, shares, pace) = (&self.of.sign.member, self.of.count, self.pace);
+            self.leader = term.map(|term| {
+                let mut leader = Leader::begin(member, term, shares, pace, now);
+                if self.leaves.is_some() {
+                    leader.leave(now);
+                }
+                (term, leader)
+            });
+        }
+        if let Some(since) = self.leaves {
+            let waits = self.leader.as_ref().is_some_and(|(_, leader)| !leader.left());
+            if !waits || now >= since + PLAN_WITHIN {
+                self.whole.leave();
+            }
+            if now >= since + self.of.leave_within {
+                self.shares.values().for_each(Contender::leave);
+            }
+        }
+        let next = self.leader.as_mut().and_then(|(term, leader)| Some((*term, leader.next(now)?)));
+        if let Some((term, ask)) = next {
+            self.ask(From::Leader(term), ask);
+        }
+    }
+
+    /// Does what the plan says about shares.
+    fn act(&mut self, now: Duration) {
+        let running = self.shares.iter().filter(|(_, contender)| !contender.is_over());
+        let running = running.map(|(share, contender)| Running {
+            share: *share,
+            leads: contender.leads(now).is_some(),
+            gives_to: contender.gives_to(),
+        });
+        let running = running.collect::<Vec<_>>();
+        for act in self.member.acts(&running) {
+            match act {
+                Act::Begin(share) => {
+                    let count = self.member.plan().map_or(0, tenure_shares::Plan::count);
+                    let part = Part { index: share.index, count };
+                    let (candidate, refused) =
+                        ((self.candidates)(share, part), refused(self.of, Some(part)));
+                    let contender =
+                        Contender::begin(candidate, refused, &self.changed, &mut self.running);
+                    self.shares.insert(share, contender);
+                }
+                Act::HandOver(share, to) => {
+                    if let Some(contender) = self.shares.get_mut(&share) {
+                        contender.hand_over(to);
+                    }
+                }
+                Act::End(share) => {
+                    if let Some(contender) = self.shares.get(&share) {
+                        contender.leave();
+                    }
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, from: From, ask: Ask) {
+        let store = self.store.clone();
+        self.asked.spawn(async move {
+            let told = store.ask(&ask).await;
+            (from, ask, told)
+        });
+    }
+
+    fn answered(&mut self, from: From, ask: &Ask, told: Result<Told, ComponentError>) {
+        let now = self.clock.now();
+        let told = told.unwrap_or_else(Told::failed);
+        self.tell(told.problem, now);
+        match from {
+            From::Member => {
+                let is_done = told.answer == tenure_shares::Answer::Done;
+                self.taken_back |= is_done && *ask == Ask::TakeBack;
+                self.member.answered(ask, told.answer, now);
+            }
+            From::Leader(of) => {
+                let leader = self.leader.as_mut().filter(|(term, _)| *term == of);
+                let leads = self.whole.leads(now) == Some(of);
+                let Some((_, leader)) = leader.filter(|_| leads) else { return };
+                if let Some(next) = leader.answered(ask, told.answer, now) {
+                    self.ask(from, next);
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, problem: Option<Problem>, now: Duration) {
+        self.told.retain(|_, at| now < *at + REMINDER);
+        if let Some(Problem { class, detail }) = problem
+            && self.told.insert(detail.clone(), now).is_none()
+        {
+            (self.of.events)(None, Event::Problem { class: Class::Election(class), detail });
+        }
+    }
+}
+
+/// Tells what is wrong with a candidate's settings.
+fn refused(of: &Shares, part: Option<Part>) -> impl FnOnce(CheckError) + Send + 'static {
+    let (events, class) = (of.events.clone(), Class::Election(ProblemClass::Configuration));
+    move |error| events(part, Event::Problem { class, detail: error.to_string() })
+}
+
+impl Told {
+    /// The component failed: nobody knows how far it came.
+    fn failed(error: ComponentError) -> Self {
+        let problem = Problem { class: ProblemClass::Nonsense, detail: error.to_string() };
+        Self { answer: tenure_shares::Answer::Unknown, problem: Some(problem) }
+    }
+}

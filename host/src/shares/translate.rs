@@ -1,0 +1,133 @@
+//! Between the requests of [`tenure_shares`] and those about blobs.
+
+use crate::contract::side_blobs::{Answer as Done, ListedBlob, Over, Request, Write};
+use crate::contract::{Problem, ProblemClass};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use tenure_core::Record;
+use tenure_shares::{Answer, Ask, Plan, Sign, Tag};
+
+/// The suffix of the plan's blob.
+const PLAN: &str = "plan";
+
+/// What the suffixes of signs begin with.
+const MEMBER: &str = "member.";
+
+/// What stays as it is in a member's name: no dot, with which no blob's name may end.
+const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
+
+const WEIGHT: &str = "tenureweight";
+const MOST: &str = "tenuremost";
+
+type Outcome = Result<Done, Problem>;
+
+/// The requests for it, in their order. `own`: the member that asks.
+pub(super) fn requests(ask: &Ask, own: &str) -> Vec<Request> {
+    let one = match ask {
+        Ask::Sign(sign) => {
+            let most = sign.most.map(|most| (MOST.to_owned(), most.to_string()));
+            let weight = (WEIGHT.to_owned(), sign.weight.to_string());
+            write(sign_of(&sign.member), String::new(), Over::Anything)
+                .with([weight].into_iter().chain(most))
+        }
+        Ask::TakeBack => Request::Delete((sign_of(own), None)),
+        Ask::ReadPlan(known) => {
+            Request::Read((PLAN.to_owned(), known.as_ref().map(|Tag(tag)| tag.clone())))
+        }
+        Ask::List => Request::List(MEMBER.to_owned()),
+        Ask::WritePlan(plan, over) => {
+            let over = over.as_ref().map_or(Over::Nothing, |Tag(tag)| Over::This(tag.clone()));
+            // It fails for maps whose keys are no text alone.
+            let content = serde_json::to_string(plan).unwrap_or_default();
+            write(PLAN.to_owned(), content, over).with([])
+        }
+        Ask::Close { shares, of } => {
+            let closed = Record::closed();
+            let fields = || closed.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let empty = |suffix| write(suffix, String::new(), Over::Anything);
+            return shares.iter().map(|share| empty(share.suffix(*of)).with(fields())).collect();
+        }
+        Ask::Remove(name, Tag(tag)) => Request::Delete((sign_of(name), Some(tag.clone()))),
+    };
+    vec![one]
+}
+
+/// What became of it, by what became of its requests; and what is wrong with what was read.
+pub(super) fn answer(ask: &Ask, outcomes: Vec<Outcome>) -> (Answer, Option<Problem>) {
+    if let Ask::Close { shares, .. } = ask {
+        let done = |outcome: &Outcome| matches!(outcome, Ok(Done::Written(_)));
+        let closed = shares.iter().zip(&outcomes).filter(|(_, outcome)| done(outcome));
+        return (Answer::Closed(closed.map(|(share, _)| *share).collect()), None);
+    }
+    let answer = match (ask, outcomes.into_iter().next()) {
+        (_, None) => Answer::Unknown,
+        (_, Some(Err(problem))) if may_be_done(problem.class) => Answer::Unknown,
+        (_, Some(Err(_))) => Answer::Refused,
+        (Ask::ReadPlan(_), Some(Ok(Done::Content((text, tag))))) => {
+            return match serde_json::from_str::<Plan>(&text) {
+                Ok(plan) => (Answer::Plan(plan, Tag(tag)), None),
+                Err(error) => (Answer::Unknown, Some(no_plan(&error))),
+            };
+        }
+        (Ask::ReadPlan(_), Some(Ok(Done::Unchanged))) => Answer::SamePlan,
+        (Ask::ReadPlan(_), Some(Ok(Done::Missing))) => Answer::NoPlan,
+        (Ask::List, Some(Ok(Done::Listed(blobs)))) => {
+            Answer::Signs(blobs.into_iter().filter_map(sign).collect())
+        }
+        (Ask::List, Some(Ok(Done::Missing))) => Answer::Signs(Vec::new()),
+        (Ask::WritePlan(plan, _), Some(Ok(Done::Written(tag)))) => {
+            Answer::Plan(plan.clone(), Tag(tag))
+        }
+        (Ask::Sign(_), Some(Ok(Done::Written(_)))) => Answer::Done,
+        // What is not there need not be deleted.
+        (Ask::TakeBack | Ask::Remove(..), Some(Ok(Done::Deleted | Done::Missing))) => Answer::Done,
+        _ => Answer::Refused,
+    };
+    (answer, None)
+}
+
+/// Whether it may have been done nevertheless.
+fn may_be_done(class: ProblemClass) -> bool {
+    use ProblemClass::{Nonsense, Unavailable, Unreachable};
+    matches!(class, Unreachable | Unavailable | Nonsense)
+}
+
+fn no_plan(error: &serde_json::Error) -> Problem {
+    let detail = format!(
+        "the plan of the shares cannot be read ({error}), so everything stays as it is; find out who else may write \
+         beside the election's blob, and delete the blob that ends with .{PLAN}"
+    );
+    Problem { class: ProblemClass::Configuration, detail }
+}
+
+fn sign_of(member: &str) -> String {
+    format!("{MEMBER}{}", utf8_percent_encode(member, NAME))
+}
+
+/// The sign in a list. None: no member wrote this.
+fn sign(blob: ListedBlob) -> Option<(Sign, Tag)> {
+    let number = |name: &str| {
+        let found = blob.metadata.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.parse::<u32>().ok())
+    };
+    let member = percent_decode_str(blob.suffix.strip_prefix(MEMBER)?).decode_utf8().ok()?;
+    let weight = number(WEIGHT)??;
+    let most = match number(MOST) {
+        None => None,
+        Some(most) => Some(most?),
+    };
+    Some((Sign { member: member.into_owned(), weight, most }, Tag(blob.tag)))
+}
+
+fn write(suffix: String, content: String, over: Over) -> Write {
+    Write { suffix, content, metadata: Vec::new(), over }
+}
+
+impl Write {
+    fn with(mut self, metadata: impl IntoIterator<Item = (String, String)>) -> Request {
+        self.metadata.extend(metadata);
+        Request::Write(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

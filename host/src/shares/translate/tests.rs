@@ -1,0 +1,163 @@
+use super::*;
+use tenure_shares::Share;
+
+fn sign(member: &str, weight: u32, most: Option<u32>) -> Sign {
+    Sign { member: member.to_owned(), weight, most }
+}
+
+fn plan() -> Plan {
+    let members = vec!["ada".to_owned()];
+    Plan { term: 7, version: 3, members, shares: vec![Some(0), None], ..Plan::first(2) }
+}
+
+fn tag() -> Tag {
+    Tag("\"1\"".to_owned())
+}
+
+fn close() -> Ask {
+    let share = |index| Share { split: 2, index };
+    Ask::Close { shares: vec![share(0), share(3)], of: 4 }
+}
+
+fn all() -> Vec<Ask> {
+    vec![
+        Ask::Sign(sign("ada", 1, None)),
+        Ask::TakeBack,
+        Ask::ReadPlan(None),
+        Ask::ReadPlan(Some(tag())),
+        Ask::List,
+        Ask::WritePlan(plan(), None),
+        Ask::WritePlan(plan(), Some(tag())),
+        close(),
+        Ask::Remove("ben".to_owned(), tag()),
+    ]
+}
+
+fn problem(class: ProblemClass) -> Outcome {
+    Err(Problem { class, detail: String::new() })
+}
+
+fn of(ask: &Ask, outcome: Outcome) -> Answer {
+    let (answer, unread) = answer(ask, vec![outcome]);
+    assert_eq!(unread, None);
+    answer
+}
+
+#[test]
+fn each_is_about_the_blobs_of_the_protocol() {
+    let text = |request: &Request| match request {
+        Request::Read((suffix, unless)) => format!("read {suffix} unless {unless:?}"),
+        Request::Write(Write { suffix, content, metadata, over }) => {
+            format!("write {suffix} {content:?} {metadata:?} over {over:?}")
+        }
+        Request::Delete((suffix, tag)) => format!("delete {suffix} {tag:?}"),
+        Request::List(suffix) => format!("list {suffix}"),
+    };
+    let one = |ask: &Ask| requests(ask, "a.d/ä").iter().map(text).collect::<Vec<_>>().join("; ");
+    assert_eq!(one(&Ask::TakeBack), "delete member.a%2Ed%2F%C3%A4 None");
+    assert_eq!(one(&Ask::Remove("ben".into(), tag())), r#"delete member.ben Some("\"1\"")"#);
+    assert_eq!(one(&Ask::List), "list member.");
+    assert_eq!(one(&Ask::ReadPlan(None)), "read plan unless None");
+    assert_eq!(one(&Ask::ReadPlan(Some(tag()))), r#"read plan unless Some("\"1\"")"#);
+    let sent = one(&Ask::Sign(sign("ada", 2, Some(9))));
+    let expected =
+        r#"write member.ada "" [("tenureweight", "2"), ("tenuremost", "9")] over Over::Anything"#;
+    assert_eq!(sent, expected);
+    for (over, how) in [(None, "Over::Nothing"), (Some(tag()), r#"Over::This("\"1\"")"#)] {
+        let sent = one(&Ask::WritePlan(plan(), over));
+        assert!(
+            sent.starts_with("write plan \"{") && sent.ends_with(&format!("over {how}")),
+            "{sent}"
+        );
+    }
+    let closed = |index| {
+        format!(r#"write share.2.{index}-of-4 "" [("tenureformat", "closed")] over Over::Anything"#)
+    };
+    assert_eq!(one(&close()), format!("{}; {}", closed(0), closed(3)));
+}
+
+#[test]
+fn what_was_done_is_told() {
+    let written = || Ok(Done::Written("\"2\"".to_owned()));
+    let new = || Tag("\"2\"".to_owned());
+    assert_eq!(of(&Ask::Sign(sign("ada", 1, None)), written()), Answer::Done);
+    for gone in [Done::Deleted, Done::Missing] {
+        assert_eq!(of(&Ask::TakeBack, Ok(gone.clone())), Answer::Done);
+        assert_eq!(of(&Ask::Remove("ben".to_owned(), tag()), Ok(gone)), Answer::Done);
+    }
+    assert_eq!(of(&Ask::ReadPlan(Some(tag())), Ok(Done::Unchanged)), Answer::SamePlan);
+    assert_eq!(of(&Ask::ReadPlan(None), Ok(Done::Missing)), Answer::NoPlan);
+    assert_eq!(of(&Ask::List, Ok(Done::Missing)), Answer::Signs(Vec::new()));
+    assert_eq!(of(&Ask::WritePlan(plan(), None), written()), Answer::Plan(plan(), new()));
+}
+
+#[test]
+fn a_plan_is_read_as_it_was_written() {
+    let Request::Write(sent) = requests(&Ask::WritePlan(plan(), None), "ada").remove(0) else {
+        panic!("no write");
+    };
+    let read = Ok(Done::Content((sent.content, "\"2\"".to_owned())));
+    assert_eq!(of(&Ask::ReadPlan(None), read), Answer::Plan(plan(), Tag("\"2\"".to_owned())));
+    let foreign = Ok(Done::Content(("<html>".to_owned(), "\"2\"".to_owned())));
+    let (told, unread) = answer(&Ask::ReadPlan(None), vec![foreign]);
+    assert_eq!(told, Answer::Unknown);
+    assert!(unread.unwrap().detail.contains("the plan of the shares cannot be read"));
+}
+
+#[test]
+fn signs_are_read_as_they_were_written_and_others_are_left_out() {
+    let signs = [sign("a.d/ä %", 1, None), sign("ben", 0, Some(0)), sign("", 7, Some(3))];
+    let listed = |sign: &Sign| {
+        let Request::Write(sent) = requests(&Ask::Sign(sign.clone()), "x").remove(0) else {
+            panic!("no write");
+        };
+        ListedBlob { suffix: sent.suffix, tag: "\"1\"".to_owned(), metadata: sent.metadata }
+    };
+    let mut blobs = signs.iter().map(listed).collect::<Vec<_>>();
+    let expected = signs.into_iter().map(|sign| (sign, tag())).collect::<Vec<_>>();
+    assert_eq!(of(&Ask::List, Ok(Done::Listed(blobs.clone()))), Answer::Signs(expected.clone()));
+    let fields = |fields: &[(&str, &str)]| {
+        fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    for (suffix, metadata) in [
+        ("member.x", fields(&[])),
+        ("member.x", fields(&[("tenureweight", "many")])),
+        ("member.x", fields(&[("tenureweight", "1"), ("tenuremost", "-1")])),
+        ("member.%ff", fields(&[("tenureweight", "1")])),
+        ("plan", fields(&[("tenureweight", "1")])),
+    ] {
+        blobs.push(ListedBlob { suffix: suffix.to_owned(), tag: "\"1\"".to_owned(), metadata });
+    }
+    assert_eq!(of(&Ask::List, Ok(Done::Listed(blobs))), Answer::Signs(expected));
+}
+
+#[test]
+fn unknown_stays_unknown_and_refused_stays_refused() {
+    use ProblemClass::{Clock, Configuration, Nonsense, Refused, Unavailable, Unreachable};
+    for ask in all().into_iter().filter(|ask| !matches!(ask, Ask::Close { .. })) {
+        for class in [Unreachable, Unavailable, Nonsense] {
+            assert_eq!(of(&ask, problem(class)), Answer::Unknown, "{ask:?} {class:?}");
+        }
+        for class in [Clock, Configuration, Refused] {
+            assert_eq!(of(&ask, problem(class)), Answer::Refused, "{ask:?} {class:?}");
+        }
+        assert_eq!(of(&ask, Ok(Done::Declined)), Answer::Refused, "{ask:?}");
+    }
+}
+
+#[test]
+fn only_shares_that_were_written_to_are_closed() {
+    let Ask::Close { shares, .. } = close() else { panic!("another one") };
+    let written = || Ok(Done::Written("\"2\"".to_owned()));
+    for (outcome, first) in [
+        (written(), true),
+        (Ok(Done::Declined), false),
+        (Ok(Done::Missing), false),
+        (problem(ProblemClass::Unreachable), false),
+        (problem(ProblemClass::Refused), false),
+    ] {
+        let (told, _) = answer(&close(), vec![outcome, written()]);
+        let closed = if first { shares.clone() } else { vec![shares[1]] };
+        assert_eq!(told, Answer::Closed(closed));
+    }
+}

@@ -1,0 +1,255 @@
+//! Elections that come and go with the names of a list, while others work.
+
+use crate::PROGRAM;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs::{File, FileTimes, metadata, rename, write};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::post;
+use chrono::{DateTime, Utc};
+use rustix::process::{Signal, kill_process};
+use tempfile::TempDir;
+use tenure_tests::{Candidate, Group, Line, Sink, Store};
+use tokio::net::TcpListener;
+use tokio::process::Command;
+
+use super::stage::{SOON, file};
+
+/// A list, and a process that follows it.
+struct Scene {
+    _store: Store,
+    folder: TempDir,
+    list: PathBuf,
+    container: String,
+    process: Candidate,
+    _manager: UnixDatagram,
+}
+
+impl Scene {
+    /// `more` is the rest of the file.
+    async fn start(names: &str, more: &str) -> Self {
+        let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+        let group = Group::new(PROGRAM, &store, &sink);
+        group.warm_up().await.unwrap();
+        let (container, _) = group.election.split_once('/').unwrap();
+        let (folder, file) = file(&format!(
+            "log = \"json\"\nname = \"ada\"\nfor-each-file = \"names\"\nelection = \"{container}/{{each}}\"\n{more}"
+        ));
+        let list = folder.path().join("names");
+        write(&list, names).unwrap();
+        let socket = folder.path().join("notify");
+        let manager = UnixDatagram::bind(&socket).unwrap();
+        let mut command = Command::new(PROGRAM);
+        command.arg("run").arg("--config").arg(&file).env("NOTIFY_SOCKET", &socket);
+        group.access.give(&mut command);
+        let process = Candidate::spawn("lists", command).unwrap();
+        let container = container.to_owned();
+        Self { _store: store, folder, list, container, process, _manager: manager }
+    }
+
+    /// Puts another list in the place of this one, as `mv` does.
+    fn replace(&self, names: &str) {
+        let new = self.folder.path().join("new");
+        write(&new, names).unwrap();
+        rename(new, &self.list).unwrap();
+    }
+
+    /// Waits for an event of an election, among the lines after the first `after`.
+    async fn event(&self, name: &str, event: &str, after: usize) -> Line {
+        let election = format!("{}/{name}", self.container);
+        let wanted = |line: &Line| line.event["election"] == election && line.name() == event;
+        self.process.line(&format!("{event} of {name}"), after, SOON, wanted).await
+    }
+
+    /// Waits until each of the elections of a kind had an event, among the lines after the first `after`.
+    async fn all(&self, kind: &str, event: &str, after: usize) {
+        let (kind, seen) = (format!("{}/{kind}", self.container), Cell::new(0));
+        let had = RefCell::new(BTreeSet::new());
+        let all = self.process.line_where(|line| {
+            let election = line.event["election"].as_str().unwrap_or_default();
+            if seen.replace(seen.get() + 1) >= after
+                && election.starts_with(&kind)
+                && line.name() == event
+            {
+                had.borrow_mut().insert(election.to_owned());
+            }
+            had.borrow().len() == MANY
+        });
+        let done = tokio::time::timeout(4 * SOON, all).await.is_ok();
+        assert!(done, "{event} of {} of {kind}: {}", had.borrow().len(), self.process.errors());
+    }
+
+    async fn problem(&self, words: &str, after: usize) -> Line {
+        let wanted = |line: &Line| {
+            let detail = line.event["detail"].as_str().unwrap_or_default();
+            line.name() == "problem" && detail.contains(words)
+        };
+        self.process.line(words, after, SOON, wanted).await
+    }
+
+    fn count(&self, name: &str, event: &str) -> usize {
+        let election = format!("{}/{name}", self.container);
+        let is_it = |line: &&Line| line.event["election"] == election && line.name() == event;
+        self.process.lines().iter().filter(is_it).count()
+    }
+}
+
+/// The same file, length and time: nobody could tell that it is another one.
+fn overwrite(path: &Path, content: &str) {
+    let before = metadata(path).unwrap();
+    assert_eq!(before.len(), content.len() as u64);
+    write(path, content).unwrap();
+    let times = FileTimes::new().set_modified(before.modified().unwrap());
+    File::options().write(true).open(path).unwrap().set_times(times).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn elections_come_and_go_with_the_names_of_a_list() {
+    let more =
+        "listen = \"127.0.0.1:0\"\nwhile-leading = true\ncommand = [\"/bin/sleep\", \"1000\"]\n";
+    let mut scene = Scene::start("# none yet\n", more).await;
+    let listening = |line: &Line| line.event["detail"].as_str().unwrap_or("").contains("listening");
+    let address = scene.process.line("address", 0, SOON, listening).await;
+    let address = address.event["detail"].as_str().unwrap().rsplit(' ').next().unwrap().to_owned();
+    let leader = async |name: &str| {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let url = format!("{address}/leader?election={}/{name}", scene.container);
+        client.get(url).send().await.unwrap().status().as_u16()
+    };
+    scene.replace("one\ntwo # and no more\n");
+    for name in ["one", "two"] {
+        scene.event(name, "elected", 0).await;
+        assert_eq!(leader(name).await, 200);
+    }
+    scene.replace("two\nthree\n");
+    let left = scene.event("one", "stood-down", 0).await;
+    assert_eq!(left.event["reason"], "left");
+    scene.event("one", "stopped", 0).await;
+    scene.event("three", "elected", 0).await;
+    let forgotten = async { while leader("one").await != 404 {} };
+    tokio::time::timeout(SOON, forgotten).await.unwrap();
+
+    // What is wrong changes nothing, and is told at its place.
+    let after = scene.process.lines().len();
+    scene.replace("three\nfour\nthree\n");
+    let told = scene.problem("names:3:1: three: this name is there already", after).await;
+    assert!(told.event["detail"].as_str().unwrap().contains("stay as they are"), "{told:?}");
+    scene.replace("");
+    scene.problem("the file is empty", after).await;
+    // One that cannot begin harms no other.
+    let long = "x".repeat(2_000);
+    scene.replace(&format!("two\n{long}\nthree\nfour\n"));
+    scene.problem("this election was not added", after).await;
+    scene.event("four", "elected", after).await;
+    // The same one again.
+    scene.replace("one\ntwo\nthree\nfour\n");
+    scene.event("one", "elected", after).await;
+    for (name, times) in [("one", 1), ("two", 0), ("three", 0), ("four", 0)] {
+        assert_eq!(
+            scene.count(name, "stood-down"),
+            times,
+            "{name}: {}",
+            scene.process.transcript()
+        );
+    }
+
+    // The service manager asks, and nobody leaves: else no look would show a difference.
+    let after = scene.process.lines().len();
+    scene.event("one", "turn-started", 0).await;
+    overwrite(&scene.list, "one\ntwo\nthree\nfive\n");
+    scene.process.signal(Signal::HUP).unwrap();
+    scene.event("four", "stopped", after).await;
+    // After a request under its lease the supervisor has its last will.
+    scene.event("five", "turn-started", after).await;
+
+    // The supervisor knows who is there, and who is not.
+    kill_process(scene.process.runner().unwrap(), Signal::KILL).unwrap();
+    assert_eq!(scene.process.end(SOON).await.unwrap().code(), Some(137));
+    for (name, times) in [("one", 1), ("two", 1), ("three", 1), ("four", 0), ("five", 1)] {
+        let election = format!("{}/{name}", scene.container);
+        let released = |line: &&Line| {
+            let detail = line.event["detail"].as_str().unwrap_or_default();
+            line.event["election"] == election && detail.contains("was released")
+        };
+        let lines = scene.process.all_lines().await;
+        assert_eq!(lines.iter().filter(released).count(), times, "{name}");
+    }
+}
+
+/// How many elections work, and how many come and go beside them.
+const MANY: usize = 100;
+
+/// Of those that work.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Each slot of those that work has its turn, in its order, by the leader that won once. On a machine that has too much to do
+/// turns come late: they are made up for, and nothing else may become of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_elections_come_and_go_while_a_hundred_others_work() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let webhook = format!("http://{}/", listener.local_addr().unwrap());
+    let take = Router::new().route("/", post(async || StatusCode::NO_CONTENT));
+    tokio::spawn(async { axum::serve(listener, take).await });
+    let names = |kind: &str| {
+        (0..MANY).fold(String::new(), |mut names, number| {
+            writeln!(names, "{kind}{number}").unwrap();
+            names
+        })
+    };
+    let (works, comes) = (names("works"), names("comes"));
+    let more = format!(
+        "every = \"{}s\"\njitter = \"9s\"\nmissed = \"all 100\"\nwebhook = \"{webhook}\"\n",
+        EVERY.as_secs()
+    );
+    let mut scene = Scene::start(&works, &more).await;
+    // Each has had a turn, so that the next slot is the one after it.
+    scene.all("works", "turn-ended", 0).await;
+    let both = format!("{works}{comes}");
+    for _ in 0..2 {
+        let after = scene.process.lines().len();
+        scene.replace(&both);
+        scene.all("comes", "elected", after).await;
+        scene.replace(&works);
+        scene.all("comes", "stopped", after).await;
+    }
+    // One slot more, after all that.
+    let after = scene.process.lines().len();
+    scene.all("works", "turn-ended", after).await;
+    assert!(scene.process.terminate(4 * SOON).await.unwrap().success());
+
+    let lines = scene.process.all_lines().await;
+    let (mut slots, mut left) = (BTreeMap::<String, Vec<DateTime<Utc>>>::new(), BTreeSet::new());
+    for line in &lines {
+        let election = line.event["election"].as_str().unwrap_or_default();
+        if !election.contains("/works") {
+            continue;
+        }
+        match line.name() {
+            "turn-started" => {
+                assert_eq!(line.event["missed"], 0, "{line:?}");
+                let slot = line.event["slot"].as_str().unwrap().parse().unwrap();
+                slots.entry(election.to_owned()).or_default().push(slot);
+            }
+            "turn-ended" => assert_eq!(line.event["outcome"], "succeeded", "{line:?}"),
+            "stood-down" => {
+                assert_eq!(line.event["reason"], "left", "{line:?}");
+                assert!(left.insert(election.to_owned()), "at the end alone: {line:?}");
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(slots.len(), MANY);
+    for (election, slots) in slots {
+        assert!(slots.len() >= 2, "{election}");
+        for pair in slots.windows(2) {
+            assert_eq!((pair[1] - pair[0]).to_std().unwrap(), EVERY, "{election}: {slots:?}");
+        }
+    }
+}

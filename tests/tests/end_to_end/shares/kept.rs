@@ -1,0 +1,250 @@
+//! What is kept beside an election for its shares, by the component that ships.
+
+use std::sync::Arc;
+
+use tenure::clock::{BootClock, Clock};
+use tenure::component::{ElectionComponent, Engine};
+use tenure::contract::{Event, Report, Role};
+use tenure::program::shares::SharesStore;
+use tenure::settings::{Variables, names};
+use tenure_shares::{Answer, Ask, Plan, Share, Sign, Tag};
+use tenure_store::sas::Scope;
+use tenure_tests::Store;
+use tenure_tests::credential::with_sas;
+use uuid::Uuid;
+
+/// One election of a process, without a runner.
+struct Candidate {
+    component: Arc<ElectionComponent>,
+    clock: BootClock,
+    report: Option<Report>,
+}
+
+impl Candidate {
+    async fn of(connection_string: &str, election: &str) -> Self {
+        let clock = BootClock::new();
+        let settings = Variables::new()
+            .with(names::CONNECTION_STRING, connection_string)
+            .with(names::ELECTION, election)
+            .with(names::NAME, "ada")
+            .with(names::POLL, "500ms")
+            .with(names::EVERY, "1h");
+        let engine = Engine::with_cache(None).unwrap();
+        let component = ElectionComponent::new(&engine, settings, &clock).unwrap();
+        component.check().await.unwrap();
+        Self { component: Arc::new(component), clock, report: None }
+    }
+
+    fn shares(&self, member: &str) -> SharesStore {
+        SharesStore::of(self.component.clone(), member)
+    }
+
+    async fn step(&mut self, event: Option<Event>) -> &Report {
+        let state = self.report.as_ref().map(|report| &report.state);
+        let report = self.component.step(state, self.clock.now(), event).await.unwrap();
+        assert_eq!(report.problems, []);
+        self.report.insert(report)
+    }
+
+    async fn lead(&mut self) {
+        while !matches!(self.step(None).await.role, Role::Leading(_)) {
+            let again_in = self.report.as_ref().unwrap().again_in;
+            self.clock.sleep_until(self.clock.now() + again_in).await;
+        }
+    }
+}
+
+fn whole() -> String {
+    format!("tenure-test-{}/jobs/the whole", Uuid::new_v4().simple())
+}
+
+fn sign(member: &str) -> Sign {
+    Sign { member: member.to_owned(), weight: 2, most: Some(7) }
+}
+
+async fn ask(store: &SharesStore, ask: &Ask) -> Answer {
+    let told = store.ask(ask).await.unwrap();
+    assert_eq!(told.problem, None, "{ask:?}");
+    told.answer
+}
+
+async fn signs(store: &SharesStore) -> Vec<(Sign, Tag)> {
+    match ask(store, &Ask::List).await {
+        Answer::Signs(signs) => signs,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn write(store: &SharesStore, plan: &Plan, over: Option<Tag>) -> Tag {
+    match ask(store, &Ask::WritePlan(plan.clone(), over)).await {
+        Answer::Plan(written, tag) if written == *plan => tag,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn signs_come_and_go(store: Store) {
+    let mut candidate = Candidate::of(&store.connection_string(), &whole()).await;
+    let (ada, ben) = (candidate.shares("ada"), candidate.shares("ä/ben."));
+    // There is no container yet.
+    assert_eq!(ask(&ada, &Ask::Sign(sign("ada"))).await, Answer::Refused);
+    assert_eq!(signs(&ada).await, []);
+    candidate.step(None).await;
+    assert_eq!(signs(&ada).await, []);
+    assert_eq!(ask(&ada, &Ask::Sign(sign("ada"))).await, Answer::Done);
+    assert_eq!(ask(&ben, &Ask::Sign(sign("ä/ben."))).await, Answer::Done);
+    let both = signs(&ada).await;
+    let of_both = both.iter().map(|(sign, _)| sign.clone()).collect::<Vec<_>>();
+    assert_eq!(of_both, [sign("ä/ben."), sign("ada")], "in the order of their encoded names");
+    let [(_, of_ben), (_, of_ada)] = both.try_into().unwrap();
+    // Another sign is another version, also where it says the same.
+    assert_eq!(ask(&ada, &Ask::Sign(sign("ada"))).await, Answer::Done);
+    let (_, newer) = signs(&ada).await.pop().unwrap();
+    assert_ne!(newer, of_ada);
+    assert_eq!(ask(&ben, &Ask::Remove("ada".into(), of_ada)).await, Answer::Refused);
+    assert_eq!(ask(&ben, &Ask::Remove("ada".into(), newer.clone())).await, Answer::Done);
+    // Azurite calls that a condition which is not met, and the service a blob that is missing.
+    let again = ask(&ben, &Ask::Remove("ada".into(), newer)).await;
+    assert!(matches!(again, Answer::Done | Answer::Refused), "{again:?}");
+    assert_eq!(signs(&ada).await, [(sign("ä/ben."), of_ben)]);
+    assert_eq!(ask(&ben, &Ask::TakeBack).await, Answer::Done);
+    assert_eq!(signs(&ada).await, []);
+}
+
+async fn one_plan_is_written_over_what_was_read(store: Store) {
+    let mut candidate = Candidate::of(&store.connection_string(), &whole()).await;
+    candidate.step(None).await;
+    let (ada, ben) = (candidate.shares("ada"), candidate.shares("ben"));
+    assert_eq!(ask(&ada, &Ask::ReadPlan(None)).await, Answer::NoPlan);
+    // Larger than what an answer of an election may have.
+    let members = (0..1000).map(|number| format!("member-{number}")).collect::<Vec<_>>();
+    let shares = (0..20_000).map(|share| Some(share % 1000)).collect();
+    let first = Plan { members, shares, ..Plan::first(0) };
+    let tag = write(&ada, &first, None).await;
+    assert_eq!(ask(&ben, &Ask::WritePlan(first.clone(), None)).await, Answer::Refused);
+    assert_eq!(ask(&ben, &Ask::ReadPlan(None)).await, Answer::Plan(first.clone(), tag.clone()));
+    assert_eq!(ask(&ben, &Ask::ReadPlan(Some(tag.clone()))).await, Answer::SamePlan);
+    let second = Plan { version: 2, ..Plan::first(3) };
+    let newer = write(&ben, &second, Some(tag.clone())).await;
+    assert_eq!(ask(&ada, &Ask::WritePlan(first, Some(tag.clone()))).await, Answer::Refused);
+    assert_eq!(ask(&ada, &Ask::ReadPlan(Some(tag))).await, Answer::Plan(second, newer));
+}
+
+async fn a_list_has_more_than_one_page(store: Store) {
+    let mut candidate = Candidate::of(&store.connection_string(), &whole()).await;
+    candidate.step(None).await;
+    let mut expected = (0..1001).map(|number| format!("m-{number}")).collect::<Vec<_>>();
+    let ada = candidate.shares("ada");
+    for name in &expected {
+        assert_eq!(ask(&ada, &Ask::Sign(sign(name))).await, Answer::Done);
+    }
+    // Beside other elections, whose names begin alike.
+    let plan = Plan::first(1);
+    write(&ada, &plan, None).await;
+    expected.sort();
+    let listed = signs(&ada).await.into_iter().map(|(sign, _)| sign.member).collect::<Vec<_>>();
+    assert_eq!(listed, expected);
+}
+
+async fn what_is_held_is_not_closed(store: Store) {
+    let (connection_string, whole) = (store.connection_string(), whole());
+    let mut candidate = Candidate::of(&connection_string, &whole).await;
+    candidate.step(None).await;
+    let ada = candidate.shares("ada");
+    let (free, held) = (Share { split: 1, index: 0 }, Share { split: 1, index: 1 });
+    let close = Ask::Close { shares: vec![free, held], of: 2 };
+    let mut holder =
+        Candidate::of(&connection_string, &format!("{whole}.{}", held.suffix(2))).await;
+    holder.lead().await;
+    assert_eq!(ask(&ada, &close).await, Answer::Closed(vec![free]));
+    assert_eq!(holder.step(Some(Event::Leave(None))).await.role, Role::Left);
+    assert_eq!(ask(&ada, &close).await, Answer::Closed(vec![free, held]));
+    for share in [free, held] {
+        let election = format!("{whole}.{}", share.suffix(2));
+        let mut late = Candidate::of(&connection_string, &election).await;
+        for _ in 0..3 {
+            let role = &late.step(None).await.role;
+            assert!(!matches!(role, Role::Leading(_)), "{role:?}");
+        }
+        let looked = late.component.inspect().await.unwrap().unwrap_err();
+        assert!(looked.detail.contains("is closed for ever"), "{}", looked.detail);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signs_come_and_go_in_the_embedded_store() {
+    signs_come_and_go(Store::embedded().await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signs_come_and_go_in_azurite() {
+    signs_come_and_go(Store::shared_azurite(false).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_of_shares_is_kept_in_the_embedded_store() {
+    one_plan_is_written_over_what_was_read(Store::embedded().await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_of_shares_is_kept_in_azurite() {
+    one_plan_is_written_over_what_was_read(Store::shared_azurite(false).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signs_are_listed_page_by_page_by_the_embedded_store() {
+    a_list_has_more_than_one_page(Store::embedded().await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signs_are_listed_page_by_page_by_azurite() {
+    a_list_has_more_than_one_page(Store::shared_azurite(false).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_share_that_is_held_is_not_closed_in_the_embedded_store() {
+    what_is_held_is_not_closed(Store::embedded().await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_share_that_is_held_is_not_closed_in_azurite() {
+    what_is_held_is_not_closed(Store::shared_azurite(false).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_list_is_told_what_it_takes() {
+    let (store, whole) = (Store::embedded().await.unwrap(), whole());
+    let mut candidate = Candidate::of(&store.connection_string(), &whole).await;
+    candidate.step(None).await;
+    let container = whole.split_once('/').unwrap().0.to_owned();
+    let allowed = |letters| {
+        with_sas(&store.connection_string(), Scope::Container(container.clone()), letters)
+    };
+    let may_not = Candidate::of(&allowed("rcwd"), &whole).await.shares("ada");
+    assert_eq!(ask(&may_not, &Ask::Sign(sign("ada"))).await, Answer::Done);
+    let told = may_not.ask(&Ask::List).await.unwrap();
+    assert_eq!(told.answer, Answer::Refused);
+    let problem = told.problem.unwrap().detail;
+    assert!(
+        problem.contains("list blobs") && problem.contains("it needs a SAS with l,"),
+        "{problem}"
+    );
+    let may = Candidate::of(&allowed("rcwdl"), &whole).await.shares("ada");
+    assert_eq!(signs(&may).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_knows_what_became_of_what_was_not_answered() {
+    let store = Store::embedded().await.unwrap();
+    let mut candidate = Candidate::of(&store.connection_string(), &whole()).await;
+    candidate.step(None).await;
+    let ada = candidate.shares("ada");
+    let stopped = store.stop().await.unwrap();
+    for asked in [Ask::Sign(sign("ada")), Ask::TakeBack, Ask::ReadPlan(None), Ask::List] {
+        let told = ada.ask(&asked).await.unwrap();
+        assert_eq!(told.answer, Answer::Unknown, "{asked:?}");
+        assert!(told.problem.is_some(), "{asked:?}");
+    }
+    let store = stopped.start().await.unwrap();
+    assert_eq!(ask(&ada, &Ask::Sign(sign("ada"))).await, Answer::Done);
+    drop(store);
+}
