@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tenure::program::supervisor::children_of;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{OnceCell, watch};
@@ -384,10 +385,7 @@ impl Candidate {
     /// It does not end within `limit`.
     pub async fn terminate(&mut self, limit: Duration) -> Result<ExitStatus> {
         self.signal(Signal::TERM)?;
-        match self.end(limit).await {
-            Ok(status) => Ok(status),
-            Err(_) => bail!("{} did not end within {limit:?}\n{}", self.name, self.transcript()),
-        }
+        self.end(limit).await
     }
 
     /// Waits for its end, and until all that it printed was read.
@@ -395,9 +393,11 @@ impl Candidate {
     /// # Errors
     /// It does not end within `limit`.
     pub async fn end(&mut self, limit: Duration) -> Result<ExitStatus> {
-        let status = tokio::time::timeout(limit, self.child.wait()).await??;
+        let Ok(status) = tokio::time::timeout(limit, self.child.wait()).await else {
+            bail!("{} did not end within {limit:?}\n{}", self.name, self.transcript())
+        };
         self.all_lines().await;
-        Ok(status)
+        Ok(status?)
     }
 
     /// The number of the process that runs its election: it is the child of the one that was started,
@@ -437,13 +437,13 @@ impl Candidate {
 #[must_use]
 pub fn runner_of(id: Pid) -> Pid {
     let told = format!("--supervised-by={}:", id.as_raw_nonzero());
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let runner = ids.find(|id: &i32| {
-        let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+    // Not only by its arguments: what the runner starts has the same ones until it is executed.
+    let runner = children_of(id).into_iter().find(|child| {
+        let line = std::fs::read(format!("/proc/{}/cmdline", child.as_raw_nonzero()));
+        let line = line.unwrap_or_default();
         line.split(|byte| *byte == 0).nth(2).is_some_and(|word| word.starts_with(told.as_bytes()))
     });
-    runner.and_then(Pid::from_raw).unwrap_or(id)
+    runner.unwrap_or(id)
 }
 
 /// Whether a process runs, or would when it is let: who is dead and not reaped yet does not.

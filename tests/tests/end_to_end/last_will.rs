@@ -166,7 +166,7 @@ async fn all_elections_of_a_process_are_released() {
         let election = format!("[[election]]\nelection = \"{container}/{blob}\"\n");
         election + "command = [\"/bin/sleep\", \"60\"]\nwhile-leading = true\n"
     };
-    let text = format!("log = \"json\"\n{}{}", of("first"), of("second"));
+    let text = format!("log = \"json\"\nlog-level = \"debug\"\n{}{}", of("first"), of("second"));
     std::fs::write(&file, text).unwrap();
     let mut command = Command::new(PROGRAM);
     command.arg("run").arg("--config").arg(&file);
@@ -174,11 +174,12 @@ async fn all_elections_of_a_process_are_released() {
     let mut process = Candidate::spawn("both", command).unwrap();
     let mut terms = Vec::new();
     for blob in ["first", "second"] {
-        let elected = |line: &Line| {
+        // The supervisor has the will of the acquisition before the lease is renewed.
+        let renewed = |line: &Line| {
             let election = line.event["election"].as_str().unwrap_or_default();
-            line.name() == "turn-started" && election.ends_with(blob)
+            line.name() == "renewed" && election.ends_with(blob)
         };
-        terms.push(process.line("turn", 0, SOON, elected).await.term());
+        terms.push(process.line("renewal", 0, SOON, renewed).await.term());
     }
     kill_process(process.runner().unwrap(), Signal::KILL).unwrap();
     process.end(SOON).await.unwrap();
