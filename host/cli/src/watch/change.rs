@@ -43,9 +43,21 @@ pub(super) enum Change {
         outlook: Outlook,
     },
     /// A turn for a value was claimed, or its end is on record.
-    Started { value: String, attempt: u32, outcome: Option<&'static str> },
+    Started {
+        value: String,
+        attempt: u32,
+        outcome: Option<&'static str>,
+        #[serde(flatten)]
+        outlook: Option<Outlook>,
+    },
     /// A turn for a trigger was claimed, or its end is on record.
-    Triggered { id: String, attempt: u32, outcome: Option<&'static str> },
+    Triggered {
+        id: String,
+        attempt: u32,
+        outcome: Option<&'static str>,
+        #[serde(flatten)]
+        outlook: Option<Outlook>,
+    },
     /// The election cannot be looked at.
     Problem { class: &'static str, detail: String },
     /// It can again.
@@ -119,9 +131,9 @@ fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
         && another_end
     {
         let (slot, outcome) = (rfc3339(finished.slot), outcome_name(finished.outcome));
-        changes.push(Change::SlotFinished { slot, outcome, outlook });
+        changes.push(Change::SlotFinished { slot, outcome, outlook: outlook.clone() });
     } else if last.is_none() && outlook.next_turn.is_some() {
-        changes.push(Change::NextTurn { outlook });
+        changes.push(Change::NextTurn { outlook: outlook.clone() });
     }
     if let Some(claimed) = now.last_slot.as_ref()
         && last.and_then(|last| last.last_slot.as_ref()) != Some(claimed)
@@ -139,18 +151,39 @@ fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
             value: started.value.clone(),
             attempt: started.attempt,
             outcome: started.outcome.map(outcome_name),
+            outlook: started.outcome.and(newest(&outlook, started.slot)),
         });
     }
-    if let Some(newest) = now.triggered.as_ref()
-        && last.and_then(|last| last.triggered.as_ref()) != Some(newest)
+    if let Some(triggered) = now.triggered.as_ref()
+        && last.and_then(|last| last.triggered.as_ref()) != Some(triggered)
     {
         changes.push(Change::Triggered {
-            id: newest.value.clone(),
-            attempt: newest.attempt,
-            outcome: newest.outcome.map(outcome_name),
+            id: triggered.value.clone(),
+            attempt: triggered.attempt,
+            outcome: triggered.outcome.map(outcome_name),
+            outlook: triggered.outcome.and(newest(&outlook, triggered.slot)),
         });
     }
     changes
+}
+
+/// What is told beside the end of the turn of this slot, where no other one ended after it.
+fn newest(outlook: &Outlook, slot: u64) -> Option<Outlook> {
+    let slot = rfc3339(slot);
+    outlook.last_turn.as_ref().is_some_and(|last| last.slot == slot).then(|| outlook.clone())
+}
+
+/// How a turn ended, how long it took, and what comes next.
+fn ended(outcome: &str, slot: Option<&str>, outlook: &Outlook) -> String {
+    let last = outlook.last_turn.as_ref();
+    let ran = last.filter(|last| slot.is_none_or(|slot| last.slot == slot));
+    let ran = ran.and_then(|last| last.took_ms);
+    let ran = ran.map(|ms| format!(" after {}", took(ms))).unwrap_or_default();
+    let success = outlook.last_success.as_ref().filter(|_| outcome != "succeeded");
+    let success = success.and_then(|last| last.ended.as_ref());
+    let success = success.map(|at| format!("; last success {at}")).unwrap_or_default();
+    let next = next_turn(outlook).map(|next| format!("; {next}")).unwrap_or_default();
+    format!("{outcome}{ran}{success}{next}")
 }
 
 impl Change {
@@ -178,6 +211,19 @@ impl Change {
     fn words(&self) -> (Style, &'static str, String) {
         let (plain, green) = (Style::new(), AnsiColor::Green.on_default().bold());
         let (yellow, red) = (AnsiColor::Yellow.on_default(), AnsiColor::Red.on_default());
+        let as_it_went = |outcome: &str| if outcome == "succeeded" { plain } else { yellow };
+        let again = |attempt: u32| match attempt {
+            0 | 1 => String::new(),
+            more => format!(", attempt {more}"),
+        };
+        // Of a turn outside the schedule.
+        let outside = |outcome: &Option<&'static str>, outlook: &Option<Outlook>| match outcome {
+            None => (plain, "claimed".to_owned()),
+            Some(outcome) => {
+                let outlook = outlook.clone().unwrap_or_default();
+                (as_it_went(outcome), ended(outcome, None, &outlook))
+            }
+        };
         match self {
             Self::Leader { name, term, since, address } => {
                 let address = address.as_ref().map(|at| format!(", at {at}")).unwrap_or_default();
@@ -189,33 +235,20 @@ impl Change {
             }
             Self::Lease { state } => (plain, "lease", (*state).to_owned()),
             Self::SlotClaimed { slot, attempt } => {
-                let again =
-                    if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-                (plain, "slot", format!("{slot} claimed{again}"))
+                (plain, "slot", format!("{slot} claimed{}", again(*attempt)))
             }
             Self::SlotFinished { slot, outcome, outlook } => {
-                let style = if *outcome == "succeeded" { plain } else { yellow };
-                let ran = outlook.last_turn.as_ref().filter(|last| last.slot == *slot);
-                let ran = ran.and_then(|last| last.took_ms);
-                let ran = ran.map(|ms| format!(" after {}", took(ms))).unwrap_or_default();
-                let success = outlook.last_success.as_ref().filter(|_| *outcome != "succeeded");
-                let success = success.and_then(|last| last.ended.as_ref());
-                let success = success.map(|at| format!("; last success {at}")).unwrap_or_default();
-                let next = next_turn(outlook).map(|next| format!("; {next}")).unwrap_or_default();
-                (style, "slot", format!("{slot} {outcome}{ran}{success}{next}"))
+                let how = ended(outcome, Some(slot), outlook);
+                (as_it_went(outcome), "slot", format!("{slot} {how}"))
             }
             Self::NextTurn { outlook } => (plain, "slot", next_turn(outlook).unwrap_or_default()),
-            Self::Started { value, attempt, outcome } => {
-                let again =
-                    if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-                let outcome = outcome.unwrap_or("claimed");
-                (plain, "start", format!("for {value}{again}: {outcome}"))
+            Self::Started { value, attempt, outcome, outlook } => {
+                let (style, how) = outside(outcome, outlook);
+                (style, "start", format!("for {value}{}: {how}", again(*attempt)))
             }
-            Self::Triggered { id, attempt, outcome } => {
-                let again =
-                    if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-                let outcome = outcome.unwrap_or("claimed");
-                (plain, "trigger", format!("{id}{again}: {outcome}"))
+            Self::Triggered { id, attempt, outcome, outlook } => {
+                let (style, how) = outside(outcome, outlook);
+                (style, "trigger", format!("{id}{}: {how}", again(*attempt)))
             }
             Self::Problem { class, detail } => (red, "problem", format!("{class}: {detail}")),
             Self::ProblemOver => {
@@ -364,6 +397,44 @@ mod tests {
         assert_eq!(lines(&watcher.see(Ok(now.clone())))[1], failed);
         now.turns.last_failure = Some(ended(60 * SECOND, Outcome::Failed, 3 * SECOND));
         assert_eq!(watcher.see(Ok(now)).len(), 1, "another attempt that failed is news");
+    }
+
+    #[test]
+    fn a_turn_outside_the_schedule_is_told_as_fully_as_a_slot() {
+        let mut watcher = Watcher::default();
+        let mut now = look(LeaseState::Leased, Some(("ada", 7)));
+        now.turns.next = Some(NextTurn { slot: 120 * SECOND, at: 120 * SECOND });
+        watcher.see(Ok(now.clone()));
+        let asked = |outcome, attempt| {
+            Some(Started { value: "rerun".to_owned(), slot: 60 * SECOND, attempt, outcome })
+        };
+        now.turns.triggered = asked(None, 1);
+        assert_eq!(lines(&watcher.see(Ok(now.clone()))), ["trigger   rerun: claimed"]);
+        now.turns.triggered = asked(Some(Outcome::Failed), 2);
+        now.turns.last_failure = Some(Ended {
+            slot: 60 * SECOND,
+            triggered: true,
+            outcome: Outcome::Failed,
+            at: 62 * SECOND,
+            took: Some(2 * SECOND),
+        });
+        let failed = "trigger   rerun, attempt 2: failed after 2.0 s; next turn 1970-01-01T00:02:00Z (in 55s)";
+        let told = watcher.see(Ok(now.clone()));
+        assert_eq!(lines(&told), [failed]);
+        let json = serde_json::to_value(&told[0]).unwrap();
+        assert_eq!((&json["event"], &json["outcome"]), (&"triggered".into(), &"failed".into()));
+        assert_eq!(json["last_turn"]["triggered"], true, "{json}");
+        // A look that comes late sees the end of another turn, which says nothing of this one.
+        now.turns.triggered = asked(Some(Outcome::Succeeded), 3);
+        now.turns.last_success = Some(Ended {
+            slot: 61 * SECOND,
+            triggered: false,
+            outcome: Outcome::Succeeded,
+            at: 64 * SECOND,
+            took: Some(3 * SECOND),
+        });
+        let told = lines(&watcher.see(Ok(now)));
+        assert_eq!(told, ["trigger   rerun, attempt 3: succeeded"]);
     }
 
     #[test]

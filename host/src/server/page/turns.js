@@ -46,7 +46,7 @@ function showEnd(row, turn) {
 function showStrip(turns) {
   byId("past").hidden = !turns.length;
   const strip = byId("strip");
-  const told = JSON.stringify(turns.map(({ slot, outcome, took_ms }) => [slot, outcome, took_ms]));
+  const told = JSON.stringify(turns.map(({ slot, triggered, outcome, took_ms }) => [slot, triggered, outcome, took_ms]));
   if (strip.told === told) return;
   strip.told = told;
   const times = turns.map((turn) => calendar(turn.local));
@@ -69,6 +69,7 @@ function makeTurn(turn, { day, time }, oneDay, longest) {
   const when = make("span", "when");
   if (!oneDay) when.append(make("span", "", day), " ");
   when.append(make("span", "", time));
+  if (turn.triggered) when.append(" ", make("span", "triggered", "triggered"));
   const took = make("span", "took", turn.took_ms === null ? "" : brief(turn.took_ms));
   item.append(bar, sign, make("span", "how", turn.outcome), took, when);
   return item;
