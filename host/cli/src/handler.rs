@@ -107,7 +107,7 @@ impl fmt::Display for Found {
             Self::Component { file, .. } => write!(f, "component {}", file.display()),
             Self::Webhook { origin } => write!(f, "webhook at {origin}"),
             Self::Command { file, .. } => write!(f, "command {}", file.display()),
-            Self::Application => f.write_str("none: an application asks"),
+            Self::Application => f.write_str("an application that asks"),
             Self::Nothing => f.write_str("none"),
         }
     }
@@ -123,7 +123,7 @@ pub(super) async fn of_run(
 ) -> Option<Work> {
     if configuration.observes() {
         let handler = Box::new(from_fn(async |_, _| Ok(())));
-        return Some(Work { handler, grace: None, found: Found::Nothing });
+        return Some(Work { handler, grace: Some(Duration::ZERO), found: Found::Nothing });
     }
     let written = log.clone();
     let output: LineSink =

@@ -5,7 +5,7 @@ use super::status::whole;
 use anstyle::{AnsiColor, Style};
 use std::fmt;
 use std::time::Duration;
-use tenure::contract::rfc3339;
+use tenure::contract::{ComingTurn, rfc3339};
 use tenure::handler::{Stream, TurnEnd};
 use tenure::runner::Event;
 use tenure_base::duration::format_duration;
@@ -80,8 +80,9 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
             let term = term.map(|term| format!(", term {term}")).unwrap_or_default();
             (PLAIN, "following", format!("{leader}{term}"))
         }
-        Event::Elected { term, valid_for } => {
-            (GREEN, "elected", format!("term {term}, to be renewed within {}", time(*valid_for)))
+        Event::Elected { term, valid_for, next_turn } => {
+            let (valid_for, next) = (time(*valid_for), coming(next_turn.as_ref()));
+            (GREEN, "elected", format!("term {term}, to be renewed within {valid_for}{next}"))
         }
         Event::Renewed { term, valid_for } => {
             (DIM, "renewed", format!("term {term}, to be renewed within {}", time(*valid_for)))
@@ -112,11 +113,7 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
             let success = before.last_success.as_ref().filter(|_| *end != TurnEnd::Succeeded);
             let success = success.and_then(|last| last.ended.as_ref());
             let success = success.map(|at| format!("; last success {at}")).unwrap_or_default();
-            // Of turns that are close together the next one need not be told each time.
-            let next = before.next_turn.as_ref().filter(|next| next.in_ms >= CLOSE);
-            let next = next
-                .map(|next| format!("; next turn {} (in {})", next.local, whole(next.in_ms)))
-                .unwrap_or_default();
+            let next = coming(before.next_turn.as_ref());
             let trigger = turn.trigger.as_ref().map(|id| format!(", trigger {id},"));
             let trigger = trigger.unwrap_or_default();
             (style, "turn", format!("{slot}{trigger} {end} after {elapsed}{detail}{success}{next}"))
@@ -126,8 +123,11 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
         }
         Event::Ordered { order } => (YELLOW, "ordered", order.clone()),
         Event::Leaving { grace } => {
-            let grace = format_duration(*grace);
-            (YELLOW, "stopping", format!("a turn that runs may go on for {grace}"))
+            let text = match grace.is_zero() {
+                true => "at once".to_owned(),
+                false => format!("a turn that runs may go on for {}", format_duration(*grace)),
+            };
+            (YELLOW, "stopping", text)
         }
         Event::Compiling { component } => (
             DIM,
@@ -146,6 +146,13 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
     })
 }
 
+/// The next turn. Of those that are close together it need not be told each time.
+fn coming(next: Option<&ComingTurn>) -> String {
+    let next = next.filter(|next| next.in_ms >= CLOSE);
+    next.map(|next| format!("; next turn {} (in {})", next.local, whole(next.in_ms)))
+        .unwrap_or_default()
+}
+
 fn time(time: Duration) -> String {
     match time.as_millis() {
         milliseconds @ 0..1000 => format!("{milliseconds} ms"),
@@ -156,7 +163,7 @@ fn time(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure::contract::{ComingTurn, EndedTurn, Outlook, Turn};
+    use tenure::contract::{EndedTurn, Outlook, Turn};
 
     fn plain(event: &Event) -> String {
         line(&"00:00:00.000", None, event, false).unwrap()
@@ -164,10 +171,19 @@ mod tests {
 
     #[test]
     fn lines_are_aligned_and_end_with_their_text() {
-        let elected = Event::Elected { term: 7, valid_for: Duration::from_secs(12) };
+        let elected =
+            Event::Elected { term: 7, valid_for: Duration::from_secs(12), next_turn: None };
         assert_eq!(
             plain(&elected),
             "00:00:00.000  elected     term 7, to be renewed within 12.0 s"
+        );
+        let local = "1970-01-02T03:00:00+01:00[Europe/Berlin]".to_owned();
+        let next_turn = Some(ComingTurn { slot: "y".into(), local, in_ms: 93_600_000 });
+        let valid_for = Duration::from_secs(12);
+        assert_eq!(
+            plain(&Event::Elected { term: 7, valid_for, next_turn }),
+            "00:00:00.000  elected     term 7, to be renewed within 12.0 s; next turn \
+             1970-01-02T03:00:00+01:00[Europe/Berlin] (in 1d 2h)"
         );
         assert_eq!(plain(&Event::Stopped), "00:00:00.000  stopped");
     }
@@ -199,6 +215,11 @@ mod tests {
         assert_eq!(
             plain(&Event::Leaving { grace: Duration::from_secs(10) }),
             "00:00:00.000  stopping    a turn that runs may go on for 10s"
+        );
+        // An observer has no turns.
+        assert_eq!(
+            plain(&Event::Leaving { grace: Duration::ZERO }),
+            "00:00:00.000  stopping    at once"
         );
     }
 

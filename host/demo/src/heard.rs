@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn the_events_of_a_log_are_understood() {
-        let elected = runner::Event::Elected { term: 7, valid_for: Duration::from_secs(12) };
+        let elected =
+            runner::Event::Elected { term: 7, valid_for: Duration::from_secs(12), next_turn: None };
         assert_eq!(event(&logged(&elected)), Event::Elected { term: 7, valid_for_ms: 12_000 });
         let ended = runner::Event::TurnEnded {
             turn: Turn {

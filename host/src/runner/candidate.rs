@@ -318,9 +318,10 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             turn.take_back_grace();
         }
         (self.runner.reports)(&report, taken_at);
-        self.narrator.tell(&report, self.now().saturating_sub(taken_at), &*events);
+        let ago = self.now().saturating_sub(taken_at);
+        self.turns = report.turns.clone().or(self.turns.take());
+        self.narrator.tell(&report, self.turns.as_ref(), ago, &*events);
         self.state = Some(report.state);
-        self.turns = report.turns.or(self.turns.take());
         self.next = taken_at + report.again_in;
         self.left = report.role == Role::Left;
         if let Some(turn) = report.run {

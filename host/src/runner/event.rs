@@ -1,7 +1,7 @@
 //! What a runner tells while it runs.
 
 use crate::contract::{
-    EndingReason, Outlook, ProblemClass, Turn, class_name, reason_name, rfc3339,
+    ComingTurn, EndingReason, Outlook, ProblemClass, Turn, class_name, reason_name, rfc3339,
 };
 use crate::handler::{Stream, TurnEnd};
 use serde::{Serialize, Serializer};
@@ -60,6 +60,9 @@ pub enum Event {
         /// the end of its validity.
         #[serde(rename = "valid_for_ms", serialize_with = "as_milliseconds")]
         valid_for: Duration,
+        /// The next turn of the schedule, where that is known already.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next_turn: Option<ComingTurn>,
     },
     /// The leadership was prolonged.
     Renewed {
@@ -329,7 +332,7 @@ mod tests {
     fn events_serialize_with_their_names() {
         let json = |event: Event| serde_json::to_string(&event).unwrap();
         assert_eq!(
-            json(Event::Elected { term: 7, valid_for: Duration::from_secs(12) }),
+            json(Event::Elected { term: 7, valid_for: Duration::from_secs(12), next_turn: None }),
             r#"{"event":"elected","term":7,"valid_for_ms":12000}"#
         );
         assert_eq!(

@@ -1,7 +1,7 @@
 //! Turns reports into events: tells what changed, and only that.
 
 use super::event::{Class, Event, Reason};
-use crate::contract::{ExchangeResult, Incumbent, Report, Role};
+use crate::contract::{ExchangeResult, Incumbent, Outlook, Report, Role, Turns, wall};
 use std::time::Duration;
 
 /// Remembers what was told.
@@ -21,8 +21,14 @@ const UNLISTED: &str = "tenure candidates does not show this candidate, since it
                         beside the election's blob; nothing else needs that list";
 
 impl Narrator {
-    /// Tells of a report whose instant was `ago` before now.
-    pub(super) fn tell(&mut self, report: &Report, ago: Duration, events: &dyn Fn(Event)) {
+    /// Tells of a report whose instant was `ago` before now. `turns` is what is known of the election's.
+    pub(super) fn tell(
+        &mut self,
+        report: &Report,
+        turns: Option<&Turns>,
+        ago: Duration,
+        events: &dyn Fn(Event),
+    ) {
         for problem in &report.problems {
             events(Event::Problem {
                 class: Class::Election(problem.class),
@@ -46,7 +52,8 @@ impl Narrator {
                 let (term, left) = (leadership.term, Duration::from_nanos(leadership.valid_for));
                 let valid_for = left.saturating_sub(ago);
                 if self.leading.replace(term) != Some(term) {
-                    events(Event::Elected { term, valid_for });
+                    let next_turn = turns.and_then(|turns| Outlook::at(wall(), turns).next_turn);
+                    events(Event::Elected { term, valid_for, next_turn });
                 }
                 if report.renewed {
                     events(Event::Renewed { term, valid_for });

@@ -22,7 +22,7 @@ pub(super) fn emit(event: &Event) {
     match event {
         Event::Note { detail } => at_level!(event, "{detail}"),
         Event::Following { leader, term } => at_level!(event, leader, term, "following"),
-        Event::Elected { term, valid_for } => {
+        Event::Elected { term, valid_for, .. } => {
             at_level!(event, term, valid_for_ms = milliseconds(*valid_for), "elected");
         }
         Event::Renewed { term, valid_for } => {

@@ -225,7 +225,10 @@ async fn the_leader_is_found_by_asking_anybody() {
     }
 
     board.stepped(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
-    board.happened(&Event::Elected { term: 7, valid_for: seconds(12) }, clock.now());
+    board.happened(
+        &Event::Elected { term: 7, valid_for: seconds(12), next_turn: None },
+        clock.now(),
+    );
     assert_eq!(get(&server, "GET /readyz?leader").await.0, 200);
     let body = told(get(&server, "GET /leader").await.2);
     assert_eq!((&body["leading"], &body["leader"]["term"]), (&Value::Bool(true), &Value::from(7)));
@@ -244,7 +247,10 @@ async fn figures_are_told_and_nothing_can_be_changed() {
     let server = serve(board.clone(), &clock).await;
     let results = [ExchangeResult::Done, ExchangeResult::Unanswered];
     board.stepped(&report(leading(), &results), clock.now(), clock.now());
-    board.happened(&Event::Elected { term: 7, valid_for: seconds(12) }, clock.now());
+    board.happened(
+        &Event::Elected { term: 7, valid_for: seconds(12), next_turn: None },
+        clock.now(),
+    );
     board.happened(&ended(TurnEnd::Succeeded), clock.now());
     let reason = Reason::Election(EndingReason::Left);
     board.happened(&Event::StoodDown { term: 7, reason }, clock.now());

@@ -6,7 +6,7 @@ use crate::clock::{BootClock, Clock as _};
 use crate::contract::ExchangeResult::{Declined, Done};
 use crate::contract::{
     Ended, EndingReason, Finished, Incumbent, LastSlot, Listed, NextTurn, Outcome, Report, Role,
-    Turns,
+    Turns, rfc3339,
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event, Reason};
@@ -16,7 +16,7 @@ use crate::settings::Replacement;
 fn a_leader_with_a_turn_that_failed() {
     let board = board();
     board.stepped(&report(leading(), &[Done, Done]), NOW, NOW);
-    board.happened(&Event::Elected { term: 7, valid_for: seconds(12) }, NOW);
+    board.happened(&Event::Elected { term: 7, valid_for: seconds(12), next_turn: None }, NOW);
     let turn = turn();
     let started = Event::TurnStarted { turn: turn.clone() };
     board.happened(&started, NOW + seconds(1));
@@ -43,6 +43,12 @@ fn a_leader_with_a_turn_that_failed() {
     assert_eq!((validity.left_ms, validity.whole_ms), (12_000, 12_000));
     // Without one, nobody leads.
     assert_eq!(view(&board, NOW + seconds(16)).leader, None);
+    // Another candidate ran a newer turn, and the record tells of it.
+    let newer = Report { turns: Some(nightly()), ..report(following(None), &[Done]) };
+    board.stepped(&newer, NOW + seconds(16), NOW + seconds(16));
+    let last = view(&board, NOW + seconds(17)).last_turn.unwrap();
+    let slot = rfc3339(nightly().last_slot.unwrap().slot);
+    assert_eq!((last.slot, last.candidate, last.took_ms), (slot, None, None));
     let still = &view(&board, NOW + seconds(900)).problems[0];
     assert_eq!(still.text, "The loop of this candidate stands still.");
 }
@@ -231,6 +237,13 @@ fn a_line_of_the_overview_tells_how_an_election_fares() {
     assert_eq!(line(5), failed);
     // Its time is over.
     assert_eq!(line(17).fares, Fares::NobodyLeads);
+    let order = |order: &str| {
+        board.happened(&Event::Ordered { order: order.to_owned() }, NOW + seconds(17));
+    };
+    order("pause");
+    assert_eq!(line(17).role, "paused");
+    order("resume");
+    assert_eq!(line(17).role, "looks");
     assert_eq!(line(900).fares, Fares::NotSeen, "the loop stands still");
 }
 
