@@ -19,8 +19,10 @@ use tenure::contract::{
     EndedTurn, Finished, Incumbent, LastSlot, LeaseState, Outlook, Problem, Snapshot, Started,
     Turns, class_name, outcome_name, rfc3339, schedule_words_and_text,
 };
+use tenure::program::local;
 use tenure::settings::{Replacement, names};
 use tenure_base::duration::format_duration;
+use tenure_core::{Schedule, Zone};
 
 /// Nobody leads.
 const NOBODY: u8 = 1;
@@ -216,7 +218,7 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
         (Some(leader), _) => {
             row("leader", leader.name.clone());
             row("term", leader.term.to_string());
-            row("since", when(leader.since, snapshot.asked_at));
+            row("since", when(leader.since, snapshot.asked_at, Zone::UTC));
             if let Some(address) = &leader.address {
                 row("address", address.clone());
             }
@@ -242,6 +244,8 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
     let turns = &snapshot.turns;
     let Outlook { last_turn, last_success, last_failure, next_turn } =
         Outlook::at(snapshot.asked_at, turns);
+    let zone = turns.schedule.as_deref().and_then(Schedule::described);
+    let zone = zone.map_or(Zone::UTC, |(_, zone)| zone);
     if let Some(schedule) = &turns.schedule {
         row("schedule", schedule_words_and_text(schedule));
     }
@@ -262,17 +266,17 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
             true => "no outcome is on record, and the leader that ran it is gone",
             false => "it runs, or its outcome is not on record yet",
         };
-        let when = when(claimed.slot, snapshot.asked_at);
+        let when = when(claimed.slot, snapshot.asked_at, zone);
         row("claimed", format!("{when}{}: {what}", again(claimed.attempt)));
     }
     if let Some(Started { value, slot, attempt, outcome }) = &turns.started {
         let attempt = again(*attempt);
         let outcome = outcome.map_or("not over", outcome_name);
-        let slot = when(*slot, snapshot.asked_at);
+        let slot = when(*slot, snapshot.asked_at, zone);
         row("started", format!("for {value} at {slot}{attempt}, {outcome}"));
     }
     if let Some(Started { value: id, slot, attempt, outcome }) = &turns.triggered {
-        let (attempt, asked) = (again(*attempt), when(*slot, snapshot.asked_at));
+        let (attempt, asked) = (again(*attempt), when(*slot, snapshot.asked_at, zone));
         let outcome = outcome.map_or("no outcome is on record yet", outcome_name);
         row("triggered", format!("{id}, asked for at {asked}{attempt}, {outcome}"));
     }
@@ -322,9 +326,9 @@ fn again(attempt: u32) -> String {
 }
 
 /// An instant, and how long ago it was or will be in whole seconds.
-fn when(then: u64, now: u64) -> String {
+fn when(then: u64, now: u64, zone: Zone) -> String {
     let distance = ahead(then, now).unwrap_or_else(|| ago(then, now));
-    format!("{} ({distance})", rfc3339(then))
+    format!("{} ({distance})", local(then, zone))
 }
 
 fn ago(then: u64, now: u64) -> String {

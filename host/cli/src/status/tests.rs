@@ -122,6 +122,33 @@ fn what_lies_in_the_future_is_not_past() {
 }
 
 #[test]
+fn each_instant_of_a_turn_is_told_in_the_zone_of_the_schedule() {
+    let started = Started {
+        value: "v1".to_owned(),
+        slot: 30 * SECOND,
+        attempt: 1,
+        outcome: Some(Outcome::Succeeded),
+    };
+    let triggered = Started { value: "rerun".to_owned(), slot: 40 * SECOND, ..started.clone() };
+    let turns = Turns {
+        schedule: Some("cron 0 3 * * * Europe/Berlin".to_owned()),
+        started: Some(started),
+        triggered: Some(triggered),
+        ..turns()
+    };
+    let told = as_text("c/b", &Snapshot { turns, ..snapshot(LeaseState::Leased) }, None);
+    for (row, instant) in [
+        ("since ", "1970-01-01T00:00:05Z (1m ago)"),
+        ("claimed ", "1970-01-01T01:01:00+01:00[Europe/Berlin] (5s ago): "),
+        ("started ", "for v1 at 1970-01-01T01:00:30+01:00[Europe/Berlin] (35s ago), succeeded"),
+        ("triggered ", "rerun, asked for at 1970-01-01T01:00:40+01:00[Europe/Berlin] (25s ago), "),
+    ] {
+        let found = told.lines().find(|line| line.starts_with(row)).unwrap();
+        assert!(found.contains(instant), "{found}");
+    }
+}
+
+#[test]
 fn whether_the_last_turn_succeeded_is_one_row() {
     let told = |lease, turns: Turns| as_text("c/b", &Snapshot { turns, ..snapshot(lease) }, None);
     let finished = Some(Finished { slot: 60 * SECOND, outcome: Outcome::Succeeded });
