@@ -129,6 +129,11 @@ async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_fir
     browser.until("document.querySelectorAll('#lines a').length === 1", SOON).await.unwrap();
     let sought = text(&browser, "return document.getElementById('search').value").await;
     assert_eq!(sought, "failed");
+    // And so does whoever is given the address.
+    let given = text(&browser, "return location.href").await;
+    browser.open("about:blank").await.unwrap();
+    browser.open(&given).await.unwrap();
+    browser.until("document.querySelectorAll('#lines a').length === 1", SOON).await.unwrap();
     drop(process);
     browser.until("document.body.classList.contains('lost')", SOON).await.unwrap();
 }
