@@ -122,6 +122,7 @@ impl Elector for Script {
             missed: 0,
             valid_for,
             time_limit: None,
+            share: None,
         };
         let begins = word.is_none();
         if begins {

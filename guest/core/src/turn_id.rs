@@ -12,6 +12,9 @@ pub struct TurnId {
     pub election: String,
     /// The same for all attempts at the turn, and another for every other turn of any election.
     pub key: String,
+    /// The share that its election is, from 0, and of how many. None: the work is not split, or it is the host that
+    /// knows.
+    pub share: Option<(u32, u32)>,
 }
 
 impl TurnId {
@@ -34,7 +37,7 @@ impl TurnId {
             key.push_str("//");
             key.push_str(trigger);
         }
-        Self { election: election.to_string(), key }
+        Self { election: election.to_string(), key, share: None }
     }
 }
 

@@ -134,6 +134,8 @@ pub fn turn(turn: Turn, settings: &Settings) -> wit::Turn {
         missed: turn.missed,
         valid_for: nanos(turn.valid_for),
         time_limit: turn.time_limit.map(nanos),
+        // The host knows it.
+        share: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tenure_base::json::Object;
+use tenure_base::json::{Object, Value};
 use tenure_base::text::cut;
 
 use super::credentials::Credentials;
@@ -52,7 +52,7 @@ impl Call {
         now: i64,
     ) -> Self {
         let valid_for = turn.time_limit.unwrap_or(turn.valid_for).min(turn.valid_for);
-        let body = body(turn, &id.election, valid_for);
+        let body = body(turn, id, valid_for);
         let header = |name: &str, value: String| (name.to_string(), value);
         let slot = turn.slot.to_rfc3339();
         let event = percent::encode(&id.key, OF_AN_EVENT);
@@ -177,9 +177,12 @@ pub fn election_value(election: &str) -> String {
     percent::encode(election, ENCODED)
 }
 
-fn body(turn: &Turn, election: &str, valid_for: Duration) -> String {
+fn body(turn: &Turn, id: &TurnId, valid_for: Duration) -> String {
+    let share = id.share.map(|(index, count)| {
+        Object::new().with("index", u64::from(index)).with("count", u64::from(count)).end()
+    });
     Object::new()
-        .with("election", election)
+        .with("election", &id.election)
         .with("term", turn.term)
         .with("slot", &turn.slot.to_rfc3339())
         .with("value", turn.value.as_ref())
@@ -188,6 +191,7 @@ fn body(turn: &Turn, election: &str, valid_for: Duration) -> String {
         .with("past_due", turn.past_due)
         .with("missed", u64::from(turn.missed))
         .with("valid_for_ms", u64::try_from(valid_for.as_millis()).unwrap_or(u64::MAX))
+        .with("share", share.as_deref().map(Value::Json))
         .end()
 }
 
@@ -230,7 +234,7 @@ mod tests {
 
     fn call_of(turn: &Turn, timeout: &'static str) -> Call {
         let key = "acme/jobs/report/2026-11-20T07:00:00Z".into();
-        let id = TurnId { election: "jobs/report".into(), key };
+        let id = TurnId { election: "jobs/report".into(), key, share: None };
         Call::of(turn, &id, &target(timeout), &Credentials::default(), 1_795_158_001)
     }
 
@@ -251,7 +255,7 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(body.reveal()).unwrap();
         let expected = json!({
             "election": "jobs/report", "term": 7, "slot": "2026-11-20T07:00:00Z", "value": null, "trigger": null,
-            "attempt": 2, "past_due": true, "missed": 3, "valid_for_ms": 40_500,
+            "attempt": 2, "past_due": true, "missed": 3, "valid_for_ms": 40_500, "share": null,
         });
         assert_eq!(json, expected);
         let length = body.reveal().len().to_string();
@@ -285,7 +289,7 @@ mod tests {
         let given = [("TENURE_HANDLER_TOKEN", "Abc.d"), ("TENURE_HANDLER_SECRET", SECRET)];
         let credentials = credentials(&given);
         let key = "acme/jobs/a.b%20c/2026-11-20T07:00:00Z/v%2E1".into();
-        let id = TurnId { election: "jobs/a.b c".into(), key };
+        let id = TurnId { election: "jobs/a.b c".into(), key, share: Some((3, 8)) };
         let call = Call::of(&turn(), &id, &target(""), &credentials, 1_795_158_001);
         for (name, expected) in [
             ("idempotency-key", id.key.as_str()),
@@ -298,6 +302,8 @@ mod tests {
             assert_eq!(value(&call, name), Some(expected), "{name}");
         }
         let (message, body) = (value(&call, "webhook-id").unwrap(), call.request.body.reveal());
+        let json: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(json["share"], json!({ "index": 3, "count": 8 }));
         let signed = credentials.sign(message, "1795158001", body);
         assert_eq!(value(&call, "webhook-signature"), signed.as_deref());
         let bare = call_of(&turn(), "");
@@ -309,7 +315,7 @@ mod tests {
     #[test]
     fn an_answer_that_repeats_the_token_is_not_shown() {
         let credentials = credentials(&[("TENURE_HANDLER_TOKEN", "S3CRETS3CRET.b")]);
-        let id = TurnId { election: "jobs/report".into(), key: "a".into() };
+        let id = TurnId { election: "jobs/report".into(), key: "a".into(), share: None };
         let call = Call::of(&turn(), &id, &target(""), &credentials, 0);
         for quotes in ["no S3CRETS3CRET.b", "Bearer S3CRETS3CRET.b", "cut: S3CRETS3"] {
             let told = call.judge(401, quotes.as_bytes()).unwrap_err();

@@ -238,6 +238,7 @@ mod tests {
                 missed: 0,
                 valid_for: 1,
                 time_limit: None,
+                share: None,
             };
             let success = EndedTurn {
                 slot: "x".into(),

@@ -10,13 +10,15 @@ const PREFIX: &str = "TENURE_";
 const OF_TESTS: &str = "TENURE_TEST_";
 
 /// What commands are told of their turn. A command may start this program.
-const TOLD: [&str; 6] = [
+const TOLD: [&str; 8] = [
     "TENURE_TERM",
     "TENURE_SLOT",
     "TENURE_ATTEMPT",
     "TENURE_VALUE",
     "TENURE_DEADLINE",
     "TENURE_ELECTION",
+    "TENURE_SHARE_INDEX",
+    "TENURE_SHARE_COUNT",
 ];
 
 /// What is wrong with the variables of this process.

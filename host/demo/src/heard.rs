@@ -127,6 +127,7 @@ mod tests {
                 missed: 0,
                 valid_for: 1,
                 time_limit: None,
+                share: None,
             },
             end: TurnEnd::Failed("no paper".to_owned()),
             elapsed: Duration::from_millis(3),

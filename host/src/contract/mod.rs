@@ -26,7 +26,7 @@ pub(crate) use outlook::{local, wall};
 pub use types::{
     Complaint, Ended, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
     Finished, Incumbent, LastSlot, Leadership, LeaseState, Listed, Needs, NextTurn, Outcome,
-    Problem, ProblemClass, Response, Role, Snapshot, Started, TriggerState, Turn, Turns,
+    Problem, ProblemClass, Response, Role, Share, Snapshot, Started, TriggerState, Turn, Turns,
 };
 pub use words::{schedule_words, schedule_words_and_text};
 

@@ -25,6 +25,7 @@ fn turn() -> Turn {
         missed: 0,
         valid_for: 1_000_000_000,
         time_limit: None,
+        share: None,
     }
 }
 

@@ -12,7 +12,7 @@ mod tests;
 use super::lines::HandlerLines;
 use super::{BoxFuture, Handler, LineSink, TurnEnd};
 use crate::clock::Clock;
-use crate::contract::{Request, Turn};
+use crate::contract::{Request, Share, Turn};
 use crate::deadline::Deadline;
 use crate::egress::direct::{self, as_sent};
 use crate::egress::{AllowList, Answers, Authorities, Budget, Gate, Names, Outlet, Policy};
@@ -189,7 +189,8 @@ impl fmt::Debug for WebhookHandler {
 
 /// The same turn, as the core knows it.
 fn known(turn: Turn) -> (tenure_core::Turn, TurnId) {
-    let id = TurnId { election: turn.election, key: turn.key };
+    let share = turn.share.map(|Share { index, count }| (index, count));
+    let id = TurnId { election: turn.election, key: turn.key, share };
     let turn = tenure_core::Turn {
         term: turn.term,
         slot: Timestamp(turn.slot),

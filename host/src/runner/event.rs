@@ -355,6 +355,7 @@ mod tests {
             missed: 0,
             valid_for: 1,
             time_limit: None,
+            share: None,
         };
         assert_eq!(
             json(Event::TurnStarted { turn: turn.clone() }),

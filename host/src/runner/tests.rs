@@ -123,6 +123,7 @@ fn turn(term: u64) -> Turn {
         missed: 0,
         valid_for,
         time_limit,
+        share: None,
     }
 }
 

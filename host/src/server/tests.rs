@@ -42,6 +42,7 @@ pub(super) fn turn() -> Turn {
         missed: 0,
         valid_for: 12_000_000_000,
         time_limit: None,
+        share: None,
     }
 }
 
@@ -431,6 +432,7 @@ fn turns_that_were_late_refused_or_stopped_are_counted() {
         missed: 4,
         valid_for: 0,
         time_limit: None,
+        share: None,
     };
     board.stepped(&Report { run: Some(turn), ..report(Role::Undecided, &[]) }, NOW, NOW);
     let text = board.metrics.text(&super::metrics::Now { ready: true, ..Default::default() });

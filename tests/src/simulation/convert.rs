@@ -103,6 +103,7 @@ pub fn report(report: core::Report) -> wit::Report {
             missed: turn.missed,
             valid_for: nanos(turn.valid_for),
             time_limit: turn.time_limit.map(nanos),
+            share: None,
         }),
         ..wit::Report::of(role(report.role), report.again_in)
     }

@@ -28,6 +28,7 @@ pub const TURN: Turn = Turn {
     missed: 0,
     valid_for: 1_000_000_000,
     time_limit: None,
+    share: None,
 };
 
 /// For what has no bound of its own, on a busy machine.

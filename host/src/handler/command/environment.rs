@@ -2,7 +2,7 @@
 
 use super::super::secrets::is_ours;
 use super::plan::KILL_SLACK;
-use crate::contract::{Turn, rfc3339};
+use crate::contract::{Share, Turn, rfc3339};
 use chrono::{DateTime, SecondsFormat, Utc};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -34,6 +34,10 @@ pub(super) fn of_turn(turn: &Turn, now: DateTime<Utc>, left: Duration) -> Variab
     ];
     variables.extend(turn.value.clone().map(|value| ("TENURE_VALUE", value)));
     variables.extend(turn.trigger.clone().map(|id| ("TENURE_TRIGGER", id)));
+    let share = turn.share.map(|Share { index, count }| {
+        [("TENURE_SHARE_INDEX", index.to_string()), ("TENURE_SHARE_COUNT", count.to_string())]
+    });
+    variables.extend(share.into_iter().flatten());
     variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
@@ -79,6 +83,7 @@ mod tests {
             missed: 0,
             valid_for: 1,
             time_limit: None,
+            share: None,
         };
         let now = DateTime::from_timestamp_millis(1_000).unwrap();
         let mut expected = pairs(&[
@@ -91,7 +96,12 @@ mod tests {
         ]);
         assert_eq!(of_turn(&turn, now, Duration::from_secs(12)), expected);
         turn.value = Some("release 3".to_owned());
-        expected.extend(pairs(&[("TENURE_VALUE", "release 3")]));
+        turn.share = Some(Share { index: 3, count: 8 });
+        expected.extend(pairs(&[
+            ("TENURE_VALUE", "release 3"),
+            ("TENURE_SHARE_INDEX", "3"),
+            ("TENURE_SHARE_COUNT", "8"),
+        ]));
         assert_eq!(of_turn(&turn, now, Duration::from_secs(12)), expected);
         // Years ahead, but no panic.
         of_turn(&turn, now, Duration::MAX);
