@@ -40,9 +40,14 @@ pub mod http {
     pub use crate::egress::tls::trusting;
 }
 
-/// What is kept beside the election of the whole.
+/// A member for shares, and what is kept beside the election of the whole.
 pub mod shares {
+    pub use crate::shares::contender::Place;
     pub use crate::shares::store::{SharesStore, Told};
+    pub use crate::shares::task::{
+        Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task,
+    };
+    pub use tenure_shares::{Answer, Ask, Plan, Sign, Tag};
 }
 
 /// What the listener shows, and how an order to it is proved.

@@ -3,6 +3,7 @@
 use super::configuration::{Configuration, expiry};
 use super::handler;
 use super::log::Log;
+use super::member::{Member, no_work};
 use super::ready;
 use super::settings::Vocabulary;
 use super::settings::table::{CA_FILE, GRACE, READY_CMD};
@@ -16,6 +17,7 @@ use tenure::clock::{BootClock, Clock as _};
 use tenure::component::{CheckError, ComponentError, ElectionComponent, Engine};
 use tenure::contract::{Problem, ProblemClass, Snapshot, TriggerState};
 use tenure::handler::Handler;
+use tenure::program::shares::{OfShare, Place};
 use tenure::runner::{self, Event, Order, Runner};
 use tenure::server::{Board, Control, ControlToken, Watcher};
 use tenure::settings::{Replacement, names};
@@ -51,7 +53,11 @@ pub(super) struct Candidacy {
     /// It watches the leader: it has an address itself, or observes.
     watches: bool,
     pub board: Arc<Board>,
+    /// By which it is given orders.
+    pub order: mpsc::Sender<Order>,
     orders: mpsc::Receiver<Order>,
+    /// Its election is that of the whole: it is split into shares.
+    pub member: Option<Member>,
 }
 
 /// The loop of a candidate, and what goes with it.
@@ -101,13 +107,13 @@ impl Candidacy {
         let ca_file = configuration.given.get(&CA_FILE).filter(|value| !value.is_blank());
         let ca_file = ca_file.map(|value| value.path().into_os_string());
         let settings = configuration.settings.clone();
-        let of = |settings| {
-            let elector = component.for_candidate(settings, clock);
-            elector.trusting(configuration.authorities.clone())
-        };
-        let (elector, placer) = (of(settings.clone()), Arc::new(of(settings)));
+        let authorities = configuration.authorities.clone();
+        let of = |settings| component.for_candidate(settings, clock).trusting(authorities.clone());
+        let (mut elector, placer) = (of(settings.clone()), Arc::new(of(settings)));
         let mut read = None;
         match elector.check().await {
+            // There is no work in the whole.
+            Ok(_) if configuration.split.is_some() => read = configuration.read(),
             Ok(_) => {
                 read = configuration.read();
                 // They share the connections, which must not depend on what else there is to do where operators ask.
@@ -127,14 +133,32 @@ impl Candidacy {
         let watches = observes || configuration.settings.get(names::ADDRESS).is_some();
         let mut notes = configuration.exposed();
         notes.extend(replacement.map(|told| told_of(told, configuration)));
-        let Front { board, orders, .. } = front;
+        let Front { board, order, orders } = front;
         let vocabulary = configuration.given.vocabulary();
         let Some((work, read)) = work.zip(read) else { return Ok(None) };
         notes.extend(work.found.notes());
+        let understood = Understood::of(read, work.found);
+        let (mut handler, mut member) = (work.handler, None);
+        if let Some(split) = configuration.split {
+            let whole = configuration.of_whole();
+            let component = of(whole.clone());
+            elector = of(whole);
+            for component in [&component, &elector] {
+                // It is granted what it needs.
+                component.check().await.map_err(|error| error.to_string())?;
+            }
+            notes.push(split.note(&understood.candidate));
+            handler = no_work(split.count);
+            let given = configuration.given.clone();
+            member = Some(Member::new(given, component, split, &understood));
+        }
+        if let Some(part) = configuration.part {
+            handler = Box::new(OfShare(part, handler));
+        }
         Ok(Some(Self {
-            understood: Understood::of(read, work.found),
+            understood,
             elector,
-            handler: work.handler,
+            handler,
             grace: grace.or(work.grace),
             ready_cmd,
             ca_file,
@@ -143,7 +167,9 @@ impl Candidacy {
             vocabulary,
             watches,
             board,
+            order,
             orders,
+            member,
         }))
     }
 
@@ -169,7 +195,7 @@ impl Candidacy {
 
     /// Gets ready to contend. `changed` hears of everything that becomes different, and the supervisor, by
     /// the number that it knows the candidate by, of last wills. `watcher` watches the leader, if this candidate
-    /// is to. `witness` sees what happens, for a collector.
+    /// is to. `witness` sees what happens, for a collector, and so does a place among shares.
     pub(super) fn contender(
         self,
         clock: BootClock,
@@ -177,7 +203,9 @@ impl Candidacy {
         watcher: &Arc<Watcher>,
         supervisor: Option<(Arc<Link>, usize)>,
         witness: Witness,
+        place: Option<&Place>,
     ) -> Contender {
+        let shows = place.map(Place::shows);
         let vocabulary = self.vocabulary;
         let (log, noted, own_log) = (self.log.clone(), self.log.clone(), self.log);
         let (reading, told_at) = (clock.reading(), clock.reading());
@@ -197,6 +225,9 @@ impl Candidacy {
                 }
                 stepped.stepped(report, taken_at, now);
                 seen.stepped(report);
+                if let Some(shows) = &shows {
+                    shows(report, taken_at);
+                }
                 reported.notify_one();
             })
             .on_event(move |mut event| {

@@ -26,12 +26,15 @@ mod lock;
 mod log;
 mod look;
 mod manual;
+mod member;
 mod process;
 mod ready;
 mod reset_slot;
+mod reshare;
 mod role;
 mod run;
 mod settings;
+mod shares;
 mod signals;
 mod status;
 mod steer;
@@ -114,6 +117,8 @@ fn obey() -> ExitCode {
         Command::Candidates => {
             with_runtime(1, |runtime| runtime.block_on(candidates::candidates(line)))
         }
+        Command::Shares => with_runtime(1, |runtime| runtime.block_on(shares::shares(line))),
+        Command::Reshare => with_runtime(1, |runtime| runtime.block_on(reshare::reshare(line))),
         Command::Doctor => with_runtime(1, |runtime| runtime.block_on(doctor::doctor(line))),
         Command::ResetSlot => {
             with_runtime(1, |runtime| runtime.block_on(reset_slot::reset_slot(line)))

@@ -69,9 +69,14 @@ impl Lists {
     }
 
     /// Takes note of an election that the process began with, of a pattern or of none.
-    pub(super) fn began(&mut self, election: String, pattern: Option<usize>, handle: Handle) {
-        match pattern.and_then(|number| self.each.get_mut(number)) {
-            Some(list) => drop(list.running.insert(election, handle)),
+    pub(super) fn began(
+        &mut self,
+        election: String,
+        pattern: Option<usize>,
+        handle: Option<Handle>,
+    ) {
+        match pattern.and_then(|number| self.each.get_mut(number)).zip(handle) {
+            Some((list, handle)) => drop(list.running.insert(election, handle)),
             None => drop(self.others.insert(election)),
         }
     }
@@ -158,7 +163,7 @@ impl List {
             if let Some(leaving) = self.leaving.remove(&election) {
                 let _ = leaving.await;
             }
-            if let Some(handle) = process.add(configuration(given)).await {
+            if let Some(handle) = process.add(configuration(given), None).await {
                 self.running.insert(election, handle);
             }
         }

@@ -137,7 +137,8 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
     });
     // Of so short a life nothing is sent to a collector.
     let witness = Telemetry::default().witness(&whose);
-    let mut contender = candidacy.contender(clock.clone(), &changed, &watcher, supervisor, witness);
+    let mut contender =
+        candidacy.contender(clock.clone(), &changed, &watcher, supervisor, witness, None);
     let course = OnceCell::new();
     let (tell, told) = oneshot::channel::<()>();
     let conduct = async {

@@ -91,6 +91,7 @@ pub(super) struct Look {
     pub election: String,
     pub configuration: Configuration,
     pub seen: Result<Snapshot, Problem>,
+    pub component: Arc<ElectionComponent>,
     /// This machine's time of day before and after, in nanoseconds since 1970.
     pub within: (u64, u64),
 }
@@ -133,7 +134,8 @@ impl Subject {
         let Self { election, configuration, component } = self;
         let before = now();
         let seen = component.inspect().await?;
-        Ok(Look { election, configuration, seen, within: (before, now()) })
+        let (component, within) = (Arc::new(component), (before, now()));
+        Ok(Look { election, configuration, seen, component, within })
     }
 }
 

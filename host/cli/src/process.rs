@@ -11,10 +11,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::contract::ProblemClass;
-use tenure::program::elections::{Task, Tasks};
-use tenure::runner::{Class, Event};
+use tenure::program::elections::{Leave, Task, Tasks};
+use tenure::program::shares::Place;
+use tenure::runner::{Class, Event, Order};
 use tenure::server::{ControlToken, Roster, Watcher};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
 /// What the candidates of this process have in common, and who they are.
@@ -36,11 +37,19 @@ pub(super) struct Process {
 }
 
 /// An election that was added. It goes on when this is dropped.
-pub(super) struct Handle(Task);
+pub(super) struct Handle {
+    task: Task,
+    orders: mpsc::Sender<Order>,
+}
 
 impl Process {
-    /// Adds an election while others work. None: it cannot begin, and why was told as a problem of it.
-    pub(super) async fn add(&self, mut configuration: Configuration) -> Option<Handle> {
+    /// Adds an election while others work, with a place for its candidate where it is one of shares. None: it cannot
+    /// begin, and why was told as a problem of it.
+    pub(super) async fn add(
+        &self,
+        mut configuration: Configuration,
+        place: Option<&Place>,
+    ) -> Option<Handle> {
         configuration.default_address(self.address);
         if self.link.is_some() {
             leave_wills(std::slice::from_mut(&mut configuration));
@@ -54,7 +63,7 @@ impl Process {
             Ok(Some(candidacy)) if configuration.complaints.is_empty() => {
                 self.roster.add(board, control);
                 candidacy.begin(&[]);
-                return Some(self.begin(candidacy, whose, Duration::ZERO));
+                return Some(self.begin(candidacy, whose, Duration::ZERO, place));
             }
             Ok(_) => configuration.complaints.iter().map(ToString::to_string).collect(),
             Err(problem) => vec![problem],
@@ -67,8 +76,14 @@ impl Process {
         None
     }
 
-    /// Has a candidate contend after `wait`. It is on the roster.
-    pub(super) fn begin(&self, candidacy: Candidacy, whose: Whose, wait: Duration) -> Handle {
+    /// Has a candidate contend after `wait`. It is on the roster. One with a place leaves only when its handle says so.
+    pub(super) fn begin(
+        &self,
+        candidacy: Candidacy,
+        whose: Whose,
+        wait: Duration,
+        place: Option<&Place>,
+    ) -> Handle {
         let witness = self.telemetry.witness(&whose);
         let supervisor = self.link.clone().map(|link| {
             let of = link.add(whose);
@@ -76,17 +91,23 @@ impl Process {
         });
         let (roster, board, changed) =
             (self.roster.clone(), candidacy.board.clone(), self.changed.clone());
+        let (orders, is_placed) = (candidacy.order.clone(), place.is_some());
         let mut contender = candidacy.contender(
             self.shared.clock.clone(),
             &self.changed,
             &self.watcher,
             supervisor.clone(),
             witness,
+            place,
         );
         // A task of its own, so that what happens in one election is no work for the others.
-        Handle(self.tasks.add(|leave| async move {
-            let _ = timeout(wait, leave.clone().asked()).await;
-            contender.run(leave.clone().asked()).await;
+        let task = self.tasks.add(|leave| async move {
+            let asked = async |leave: Leave| match is_placed {
+                true => leave.asked_itself().await,
+                false => leave.asked().await,
+            };
+            let _ = timeout(wait, asked(leave.clone())).await;
+            contender.run(asked(leave.clone())).await;
             contender.end().await;
             // At the end of the process it is shown that all have left.
             if leave.is_alone() {
@@ -96,11 +117,12 @@ impl Process {
                 }
                 changed.notify_one();
             }
-        }))
+        });
+        Handle { task, orders }
     }
 
     /// Ends what still runs, and sends what a collector is to have, if it takes it within `patience`.
-    pub(super) async fn end(self, patience: Duration) {
+    pub(super) async fn end(&self, patience: Duration) {
         self.tasks.abort().await;
         self.telemetry.end(patience).await;
     }
@@ -110,7 +132,18 @@ impl Handle {
     /// Leaves the election: stops its work, and releases its lease. Completes when that is over; dropped before, it
     /// goes on.
     pub(super) async fn remove(mut self) {
-        self.0.leave();
-        self.0.ended().await;
+        self.task.leave();
+        self.ended().await;
+    }
+
+    /// Completes when it has left.
+    pub(super) async fn ended(&mut self) {
+        self.task.ended().await;
+    }
+
+    /// Orders its candidate something, as operators do.
+    pub(super) async fn order(&self, order: Order) {
+        // One that has left obeys nobody.
+        let _ = self.orders.send(order).await;
     }
 }

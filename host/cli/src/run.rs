@@ -23,8 +23,9 @@ use tenure::program::elections::Tasks;
 use tenure::runner::{Class, Event};
 use tenure::server::{Roster, Server, Watcher};
 use tenure::settings::names;
-use tokio::select;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::{join, select};
 use tracing::Level;
 
 /// A second signal did not wait for the lease to be released.
@@ -169,19 +170,27 @@ async fn take_part(
     let (changed, link) = (Arc::new(Notify::new()), link.and_then(Result::ok));
     let process =
         Process { shared, tasks, roster, changed, watcher, telemetry, link, control, address, log };
+    let process = Arc::new(process);
+    let mut members = JoinSet::new();
     for candidacy in &candidacies {
         candidacy.begin(&std::mem::take(&mut also));
     }
     // What concerns all of them, where there is none.
     also.into_iter().for_each(|detail| own_log.event(&Event::Note { detail }));
-    for (number, (candidacy, whose)) in candidacies.into_iter().zip(candidates).enumerate() {
-        let election = whose.election.clone();
-        let handle = process.begin(candidacy, whose, beginning(number, count));
+    for (number, (mut candidacy, whose)) in candidacies.into_iter().zip(candidates).enumerate() {
+        let (election, member) = (whose.election.clone(), candidacy.member.take());
+        let handle = match member {
+            Some(member) => {
+                members.spawn(member.run(process.clone(), candidacy, whose));
+                None
+            }
+            None => Some(process.begin(candidacy, whose, beginning(number, count), None)),
+        };
         lists.began(election, patterns.get(number).copied().flatten(), handle);
     }
     let supervised = supervised.as_ref().and_then(|supervised| supervised.as_ref().ok());
     let supervisor = supervised.map(Supervised::supervisor).zip(process.link.as_deref());
-    let Process { roster, tasks, changed, .. } = &process;
+    let Process { roster, tasks, changed, .. } = &*process;
     let insisted = async {
         signals.next().await;
         tasks.leave();
@@ -194,18 +203,31 @@ async fn take_part(
     };
     let leaving = || tasks.is_leaving();
     let (code, last_spans) = select! {
-        () = tasks.ended() => (ExitCode::SUCCESS, LAST_SPANS),
+        () = ended(tasks, &mut members) => (ExitCode::SUCCESS, LAST_SPANS),
         () = insisted => (ExitCode::from(IMPATIENT), Duration::ZERO),
         () = lists.follow(&process, &mut reload) => (ExitCode::SUCCESS, LAST_SPANS),
         () = role::on_signal(&mut status, roster, &clock, format) => (ExitCode::SUCCESS, LAST_SPANS),
         () = systemd::keep_informed(roster, &clock, changed, leaving, supervisor) => (ExitCode::SUCCESS, LAST_SPANS),
     };
     drop((server, probes));
-    // The last clones of the log go with them.
+    members.shutdown().await;
     process.end(last_spans).await;
-    drop(own_log);
+    // The last clones of the log go with them.
+    drop((process, own_log));
     written.wait();
     code
+}
+
+/// Completes when all were told to leave and have ended, members for shares too.
+async fn ended(tasks: &Tasks, members: &mut JoinSet<()>) {
+    let members = async {
+        while let Some(ended) = members.join_next().await {
+            if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    };
+    join!(tasks.ended(), members);
 }
 
 /// How long a candidate waits before it begins: many that began at once would come together for ever after, with each

@@ -7,6 +7,7 @@ use super::complaint::{self, Complaint, printable};
 use super::log::json_text;
 use super::look::{Look, Looks, look};
 use super::settings::CommandLine;
+use super::shares::plan;
 use super::terminal::{broken, columns};
 use super::{UNUSABLE, print};
 pub(super) use here::slot_ahead;
@@ -20,6 +21,7 @@ use tenure::contract::{
     Turns, class_name, outcome_name, rfc3339, schedule_words_and_text,
 };
 use tenure::program::local;
+use tenure::program::shares::Plan;
 use tenure::settings::{Replacement, names};
 use tenure_base::duration::format_duration;
 use tenure_core::{Schedule, Zone};
@@ -38,7 +40,7 @@ pub(super) async fn status(line: &CommandLine) -> ExitCode {
             print(&json_text(&json!({ "elections": elections })));
             exit_code(several)
         }
-        [one] => status_of_one(one, json),
+        [one] => status_of_one(one, json).await,
         several => {
             print(&several::table(several));
             several::problems(several);
@@ -47,14 +49,31 @@ pub(super) async fn status(line: &CommandLine) -> ExitCode {
     }
 }
 
-fn status_of_one(look: &Look, json: bool) -> ExitCode {
+async fn status_of_one(look: &Look, json: bool) -> ExitCode {
     match &look.seen {
         _ if json => print(&json_text(&object(look))),
-        Ok(snapshot) => print(&text(look, snapshot)),
+        Ok(snapshot) => {
+            let width = columns(std::io::stdout());
+            let shares = match may_be_split(snapshot) {
+                true => plan(&look.component).await,
+                false => None,
+            };
+            let split = shares.map(|plan| row("shares", &split(&look.election, &plan), width));
+            print(&(text(look, snapshot) + &split.unwrap_or_default()));
+        }
         Err(_) => {}
     }
     several::problems(std::slice::from_ref(look));
     exit_code(std::slice::from_ref(look))
+}
+
+/// The leader of the whole has no turns. It is not asked for otherwise, since that is a request more.
+fn may_be_split(snapshot: &Snapshot) -> bool {
+    snapshot.incumbent.is_some() && snapshot.turns.schedule.is_none()
+}
+
+fn split(election: &str, plan: &Plan) -> String {
+    format!("split into {}; who should hold which: tenure shares {election}", plan.count())
 }
 
 /// The worst of all.

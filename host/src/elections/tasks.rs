@@ -85,6 +85,11 @@ impl Tasks {
         *self.leave.borrow()
     }
 
+    /// Completes when all are to leave.
+    pub async fn asked(&self) {
+        asked(&mut self.leave.subscribe()).await;
+    }
+
     /// Has all leave.
     pub fn leave(&self) {
         self.leave.send_replace(true);
@@ -147,6 +152,11 @@ impl Leave {
             () = asked(&mut self.own) => {}
             () = asked(&mut self.all) => {}
         }
+    }
+
+    /// Completes when the task was told so itself: whoever added it has it leave in its turn.
+    pub async fn asked_itself(mut self) {
+        asked(&mut self.own).await;
     }
 
     /// Whether the task alone is to leave, while others go on.

@@ -1,25 +1,34 @@
-//! A candidate that runs beside the task that began it.
+//! A candidate of the whole or of a share, as the member knows it that began it, and the place that it is given.
 
-use crate::clock::BootClock;
-use crate::component::{CheckError, ElectionComponent};
 use crate::contract::{Report, Role};
-use crate::runner::{Order, Runner};
+use crate::runner::Order;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::select;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::task::JoinSet;
 
 /// After so many reports in which a leader names no successor, an order to hand over came to nothing. One report may be
 /// of a step that was under way when it was ordered.
 const REPORTS: u64 = 3;
 
-/// A candidate of the whole, or of a share.
+/// So many orders may wait.
+const ORDERS: usize = 8;
+
+/// A candidate that was begun.
 pub(super) struct Contender {
     seen: Seen,
     orders: mpsc::Sender<Order>,
     leave: watch::Sender<bool>,
     /// To whom it was ordered to hand over, and after how many reports.
     ordered: Option<(String, u64)>,
+}
+
+/// What a candidate shows there is seen by the member, and what the member wants of it comes there. The candidate has
+/// left when this is dropped.
+pub struct Place {
+    seen: Seen,
+    orders: mpsc::Receiver<Order>,
+    leave: watch::Receiver<bool>,
 }
 
 /// What it showed.
@@ -40,36 +49,13 @@ struct Shown {
 }
 
 impl Contender {
-    /// Begins one. `changed` is told of whatever may be news, and `refused` of what is wrong with its settings.
-    pub fn begin(
-        runner: Runner<ElectionComponent, BootClock>,
-        refused: impl FnOnce(CheckError) + Send + 'static,
-        changed: &Arc<Notify>,
-        tasks: &mut JoinSet<()>,
-    ) -> Self {
+    /// One that is to be begun at that place. `changed` is told of whatever may be news.
+    pub fn new(changed: &Arc<Notify>) -> (Self, Place) {
         let seen = Seen { now: Arc::default(), changed: changed.clone() };
-        let (orders, mut ordered) = mpsc::channel(8);
-        let (leave, over) = (watch::Sender::new(false), Over(seen.clone()));
-        let mut asked = leave.subscribe();
-        let reported = seen.clone();
-        let runner = runner.on_report(move |report, at| reported.report(report, at));
-        tasks.spawn(async move {
-            // However it ends.
-            let _over = over;
-            let leave = async {
-                if asked.wait_for(|leave| *leave).await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            };
-            match runner.elector().check().await {
-                Ok(_) => runner.run_with(leave, &mut ordered).await,
-                Err(error) => {
-                    refused(error);
-                    leave.await;
-                }
-            }
-        });
-        Self { seen, orders, leave, ordered: None }
+        let (orders, ordered) = mpsc::channel(ORDERS);
+        let (leave, asked) = watch::channel(false);
+        let place = Place { seen: seen.clone(), orders: ordered, leave: asked };
+        (Self { seen, orders, leave, ordered: None }, place)
     }
 
     /// The term in which it leads at `now`.
@@ -127,14 +113,41 @@ impl Seen {
     }
 }
 
-/// Says at its end that the candidate has left.
-struct Over(Seen);
+impl Place {
+    /// What is to be shown each report, with the instant that its durations are counted from.
+    pub fn shows(&self) -> impl Fn(&Report, Duration) + Send + Sync + use<> {
+        let seen = self.seen.clone();
+        move |report, taken_at| seen.report(report, taken_at)
+    }
 
-impl Drop for Over {
+    /// The next order. None: the candidate is to leave.
+    pub async fn next(&mut self) -> Option<Order> {
+        let (orders, leave) = self.both();
+        select! {
+            biased;
+            () = leave => None,
+            Some(order) = orders.recv() => Some(order),
+        }
+    }
+
+    /// Orders as they come, and what completes when the candidate is to leave.
+    pub(super) fn both(&mut self) -> (&mut mpsc::Receiver<Order>, impl Future<Output = ()>) {
+        let leave = &mut self.leave;
+        let leave = async {
+            // Whoever is gone asks for nothing.
+            if leave.wait_for(|leave| *leave).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        (&mut self.orders, leave)
+    }
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
-        let mut shown = self.0.now();
+        let mut shown = self.seen.now();
         (shown.leads, shown.successor, shown.is_over) = (None, None, true);
         drop(shown);
-        self.0.changed.notify_one();
+        self.seen.changed.notify_one();
     }
 }

@@ -29,34 +29,30 @@
 //! # }
 //! ```
 
-mod contender;
+pub(crate) mod contender;
 pub(crate) mod store;
-mod task;
+pub(crate) mod task;
 mod translate;
 
 use crate::clock::BootClock;
 use crate::component::{CheckError, ElectionComponent};
-use crate::contract::Complaint;
+use crate::contract::{Complaint, ProblemClass};
 use crate::handler::Handler;
-use crate::runner::{Event, GRACE, Runner};
+use crate::runner::{Class, Event, GRACE, Runner};
 use crate::settings::{Settings, names};
+use contender::Place;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use task::Task;
-use tenure_shares::{Pace, Share, Sign};
+use task::{Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task};
+use tenure_shares::Sign;
+use tokio::runtime::Handle as Runtime;
 
 /// The most shares: a plan of so many is one request of half a MiB.
-const MOST: u32 = 100_000;
+pub(crate) const MOST: u32 = 100_000;
 
 /// How long a lease lasts unless it is set.
 const LEASE: Duration = Duration::from_secs(15);
-
-/// What a share's candidates poll in: there are two at most.
-const POLL: Duration = Duration::from_millis(500);
-
-/// How long a process that leaves may take to hand its shares over.
-const LEAVE_WITHIN: Duration = Duration::from_secs(20);
 
 /// A share of the work: which, of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -184,33 +180,53 @@ impl Shares {
         work: impl Fn(Part) -> H + Send + Sync,
         leave: impl Future<Output = ()>,
     ) {
-        let candidate = |share: Share, part: Part| {
-            let mut settings = of_all(&self.settings);
-            settings.election = format!("{}.{}", settings.election, share.suffix(part.count));
+        let share = |candidate: Candidate, place: Place| {
+            let (part, mut settings) = (candidate.part, of_all(&self.settings));
+            settings.election = candidate.election(&settings.election);
             settings.poll = Some(POLL);
-            self.runner(settings, work(part), Some(part))
+            self.candidate(settings, OfShare(part, work(part)), Some(part), place)
         };
         let whole = Settings { schedule: None, on_start: None, ..of_all(&self.settings) };
         let idle = crate::handler::from_fn(|_, _| async { Ok(()) });
-        let whole = self.runner(whole, idle, None);
-        Task::begin(&self, whole, &candidate).run(leave).await;
+        let whole = |place| self.candidate(whole, idle, None, place);
+        let Settings { failover, lease, .. } = &self.settings;
+        let member = Membership {
+            sign: self.sign.clone(),
+            count: self.count,
+            replaced_after: failover.or(*lease).unwrap_or(LEASE),
+            leave_within: self.leave_within,
+        };
+        let there = (self.component.clone(), self.clock.clone(), Runtime::current());
+        let events = self.events.clone();
+        let events = Arc::new(move |event| events(None, event));
+        Task::begin(member, there, events, whole, &share).run(leave).await;
     }
 
-    fn runner(
+    /// A candidate at that place.
+    fn candidate(
         &self,
         settings: Settings,
         work: impl Handler,
         part: Option<Part>,
-    ) -> Runner<ElectionComponent, BootClock> {
-        let (component, events) =
-            (self.component.for_candidate(settings, &self.clock), self.events.clone());
-        let runner = Runner::new(component, work, self.clock.clone()).grace(self.grace);
-        runner.on_event(move |event| events(part, event))
-    }
-
-    fn pace(&self) -> Pace {
-        let Settings { failover, lease, .. } = &self.settings;
-        Pace::of(failover.or(*lease).unwrap_or(LEASE))
+        mut place: Place,
+    ) -> Running {
+        let component = self.component.for_candidate(settings, &self.clock);
+        let (events, refused) = (self.events.clone(), self.events.clone());
+        let runner = Runner::new(component, work, self.clock.clone())
+            .grace(self.grace)
+            .on_event(move |event| events(part, event))
+            .on_report(place.shows());
+        Box::pin(async move {
+            let (orders, leave) = place.both();
+            match runner.elector().check().await {
+                Ok(_) => runner.run_with(leave, orders).await,
+                Err(error) => {
+                    let class = Class::Election(ProblemClass::Configuration);
+                    refused(part, Event::Problem { class, detail: error.to_string() });
+                    leave.await;
+                }
+            }
+        })
     }
 }
 

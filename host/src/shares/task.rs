@@ -1,20 +1,29 @@
 //! A member at work: it asks what there is to ask, and has candidates come and go as the plan says.
 
-use super::contender::Contender;
+use super::Part;
+use super::contender::{Contender, Place};
 use super::store::{SharesStore, Told};
-use super::{Part, Shares};
 use crate::clock::{BootClock, Clock};
-use crate::component::{CheckError, ComponentError, ElectionComponent};
-use crate::contract::{Problem, ProblemClass};
-use crate::runner::{Class, Event, Runner};
+use crate::component::{ComponentError, ElectionComponent};
+use crate::contract::{self, Problem, ProblemClass, Turn};
+use crate::deadline::Deadline;
+use crate::handler::{BoxFuture, Handler, TurnEnd};
+use crate::runner::{Class, Event};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_shares::{Act, Ask, Leader, Member, Pace, Running, Share};
+use tenure_shares::{Act, Ask, Leader, Member, Pace, Running as Runs, Share, Sign};
+use tokio::runtime::Handle as Runtime;
 use tokio::select;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+
+/// What a share's candidates poll in: there are two at most.
+pub const POLL: Duration = Duration::from_millis(500);
+
+/// How long a process that leaves may take to hand its shares over.
+pub const LEAVE_WITHIN: Duration = Duration::from_secs(20);
 
 /// The whole waits so long for a plan without its leader, when that leaves.
 const PLAN_WITHIN: Duration = Duration::from_secs(3);
@@ -35,12 +44,64 @@ enum From {
 
 type Answered = (From, Ask, Result<Told, ComponentError>);
 
-/// Makes the candidate of a share.
-type Candidates<'a> =
-    &'a (dyn Fn(Share, Part) -> Runner<ElectionComponent, BootClock> + Send + Sync);
+/// What a process is among those that are there for shares.
+#[derive(Clone, Debug)]
+pub struct Membership {
+    /// Its sign of life.
+    pub sign: Sign,
+    /// So many shares, unless the processes that are there have agreed on another number before.
+    pub count: u32,
+    /// After which time the elections replace a leader.
+    pub replaced_after: Duration,
+    /// How long it may take to hand everything over when it leaves.
+    pub leave_within: Duration,
+}
 
-pub(super) struct Task<'a> {
-    of: &'a Shares,
+/// A share's candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Which share.
+    pub part: Part,
+    of: Share,
+}
+
+impl Candidate {
+    /// Its election, where the election of the whole has that name.
+    #[must_use]
+    pub fn election(&self, whole: &str) -> String {
+        format!("{whole}.{}", self.of.suffix(self.part.count))
+    }
+}
+
+/// Tells each turn which share it is for.
+pub struct OfShare<H>(pub Part, pub H);
+
+impl<H: Handler> Handler for OfShare<H> {
+    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+        let Part { index, count } = self.0;
+        self.1.on_tick(Turn { share: Some(contract::Share { index, count }), ..turn }, lease)
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        self.1.stopped()
+    }
+}
+
+/// What a candidate does at the place that it is given. It is over when the place is dropped.
+pub type Running = BoxFuture<'static, ()>;
+
+/// What begins the candidate of a share.
+type Candidates<'a> = &'a (dyn Fn(Candidate, Place) -> Running + Send + Sync);
+
+/// Who hears of problems.
+type Events = Arc<dyn Fn(Event) + Send + Sync>;
+
+/// A member at work.
+pub struct Task<'a> {
+    of: Membership,
+    events: Events,
+    /// What requests are sent on.
+    runtime: Runtime,
     store: SharesStore,
     clock: BootClock,
     candidates: Candidates<'a>,
@@ -60,23 +121,29 @@ pub(super) struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
+    /// One that begins with the candidate `whole`; `component` is for requests beside its election, on `runtime`.
     pub fn begin(
-        of: &'a Shares,
-        whole: Runner<ElectionComponent, BootClock>,
+        of: Membership,
+        (component, clock, runtime): (Arc<ElectionComponent>, BootClock, Runtime),
+        events: Events,
+        whole: impl FnOnce(Place) -> Running,
         candidates: Candidates<'a>,
     ) -> Self {
         let (changed, mut running) = (Arc::default(), JoinSet::new());
-        let (clock, pace) = (of.clock.clone(), of.pace());
-        let whole = Contender::begin(whole, refused(of, None), &changed, &mut running);
+        let pace = Pace::of(of.replaced_after);
+        let (contender, place) = Contender::new(&changed);
+        running.spawn(whole(place));
         Self {
-            of,
-            store: SharesStore::of(of.component.clone(), of.sign.member.clone()),
+            store: SharesStore::of(component, of.sign.member.clone()),
             member: Member::begin(of.sign.clone(), pace, clock.now()),
+            of,
+            events,
+            runtime,
             clock,
             candidates,
             pace,
             leader: None,
-            whole,
+            whole: contender,
             shares: BTreeMap::new(),
             changed,
             running,
@@ -179,7 +246,7 @@ impl<'a> Task<'a> {
     /// Does what the plan says about shares.
     fn act(&mut self, now: Duration) {
         let running = self.shares.iter().filter(|(_, contender)| !contender.is_over());
-        let running = running.map(|(share, contender)| Running {
+        let running = running.map(|(share, contender)| Runs {
             share: *share,
             leads: contender.leads(now).is_some(),
             gives_to: contender.gives_to(),
@@ -190,10 +257,8 @@ impl<'a> Task<'a> {
                 Act::Begin(share) => {
                     let count = self.member.plan().map_or(0, tenure_shares::Plan::count);
                     let part = Part { index: share.index, count };
-                    let (candidate, refused) =
-                        ((self.candidates)(share, part), refused(self.of, Some(part)));
-                    let contender =
-                        Contender::begin(candidate, refused, &self.changed, &mut self.running);
+                    let (contender, place) = Contender::new(&self.changed);
+                    self.running.spawn((self.candidates)(Candidate { part, of: share }, place));
                     self.shares.insert(share, contender);
                 }
                 Act::HandOver(share, to) => {
@@ -212,10 +277,11 @@ impl<'a> Task<'a> {
 
     fn ask(&mut self, from: From, ask: Ask) {
         let store = self.store.clone();
-        self.asked.spawn(async move {
+        let asked = async move {
             let told = store.ask(&ask).await;
             (from, ask, told)
-        });
+        };
+        self.asked.spawn_on(asked, &self.runtime);
     }
 
     fn answered(&mut self, from: From, ask: &Ask, told: Result<Told, ComponentError>) {
@@ -244,15 +310,9 @@ impl<'a> Task<'a> {
         if let Some(Problem { class, detail }) = problem
             && self.told.insert(detail.clone(), now).is_none()
         {
-            (self.of.events)(None, Event::Problem { class: Class::Election(class), detail });
+            (self.events)(Event::Problem { class: Class::Election(class), detail });
         }
     }
-}
-
-/// Tells what is wrong with a candidate's settings.
-fn refused(of: &Shares, part: Option<Part>) -> impl FnOnce(CheckError) + Send + 'static {
-    let (events, class) = (of.events.clone(), Class::Election(ProblemClass::Configuration));
-    move |error| events(part, Event::Problem { class, detail: error.to_string() })
 }
 
 impl Told {

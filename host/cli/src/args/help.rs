@@ -39,11 +39,16 @@ Instead of --handler, any program can be the work; it is started anew for each t
   tenure run --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
 
 It sees this environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and \
-TENURE_TERM, TENURE_SLOT, TENURE_ATTEMPT, TENURE_VALUE (of --on-start) and TENURE_DEADLINE, the \
+TENURE_TERM, TENURE_SLOT, TENURE_ATTEMPT, TENURE_VALUE (of --on-start), with --shares TENURE_SHARE_INDEX and \
+TENURE_SHARE_COUNT, and TENURE_DEADLINE, the \
 time at which it is killed unless a renewal puts that off, as most do. Exit code 0 is success. It and all that it started get SIGTERM one stop time before the leadership \
 ends, and SIGKILL half a second before it ends. What it leaves running when it ends is killed too. A turn that \
 was told to end counts as cut off, or timed out, whatever its exit code. Give the term to \
 whatever it writes to.
+
+More work than one process can do is split into shares, which all processes of the election divide among themselves:
+
+  tenure run --election jobs/orders --shares 32 --every 1m -- ./orders
 
 Or each turn is one POST to a URL, with the turn as JSON:
 
@@ -175,6 +180,26 @@ eleven minutes, if its credential lets it. One that has ended stays on the list 
 candidates with addresses; of more of them, those seen last are shown. Who leads is for `tenure status`.
 
 Exit codes: 0 somebody was seen; 1 nobody was; 2 it could not be found out.";
+
+pub(super) const SHARES_HELP: &str = "\
+By the plan beside the election's blob, which the leader of the whole writes: who should hold what. A member without a sign \
+has left, or died, or is about to be named no more. Each share is an election of its own, BLOB.share.S.I-of-n for share I of \
+the S-th split: who holds it is told by `tenure status` for that one.
+
+Exit codes: 0 each share has a member that should hold it; 1 not each has, or another number was asked for; 2 it could not be \
+found out.";
+
+pub(super) const RESHARE_HELP: &str = "\
+All work stops in all processes, since two splits must not run beside each other. The leader of the whole closes each share, \
+so that no process that was frozen wins it later, and then plans the new ones. They are new elections: slots, outcomes and \
+history begin anew. Processes need not be restarted; --shares of theirs counts for the first plan only.
+
+  tenure reshare jobs/orders --shares 64
+
+It asks before it does so. What comes of it is shown by `tenure shares`.
+
+Exit codes: 0 it was asked for, or is so already; 1 it was not, or may have been; 2 something was wrong with the settings, or \
+nobody was there to agree.";
 
 pub(super) const STEER_HELP: &str = "\
 The candidate must run with --listen and a control token; the same token is given here, by the \

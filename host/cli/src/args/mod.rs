@@ -15,8 +15,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use help::{
     BREAK_HELP, CANDIDATES_HELP, CHECK_HELP, DOCTOR_HELP, EXAMPLES, HISTORY_HELP, LOCK_HELP,
-    OBSERVE_HELP, PAUSE_HELP, RESET_SLOT_HELP, RUN_HELP, STATUS_HELP, STEER_HELP, TRIGGER_HELP,
-    WATCH_HELP,
+    OBSERVE_HELP, PAUSE_HELP, RESET_SLOT_HELP, RESHARE_HELP, RUN_HELP, SHARES_HELP, STATUS_HELP,
+    STEER_HELP, TRIGGER_HELP, WATCH_HELP,
 };
 use std::ffi::OsString;
 
@@ -64,6 +64,12 @@ pub(super) enum Command {
     /// Shows the candidates that were seen in the last half hour
     #[command(after_help = CANDIDATES_HELP)]
     Candidates,
+    /// Shows which member should hold which shares of work that is split
+    #[command(after_help = SHARES_HELP)]
+    Shares,
+    /// Asks for another number of shares
+    #[command(after_help = RESHARE_HELP)]
+    Reshare,
     /// Makes the leader give up its leadership, so that another candidate takes over
     #[command(after_help = STEER_HELP)]
     Resign,

@@ -4,6 +4,7 @@ mod complaints;
 mod component;
 mod listener;
 mod read;
+mod split;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -11,6 +12,7 @@ mod work;
 
 pub(super) use component::component;
 pub(super) use read::expiry;
+pub(super) use split::Split;
 
 use super::complaint::Complaint;
 use super::settings::setting::{Kind, Setting};
@@ -28,6 +30,7 @@ use tenure::egress::Authorities;
 #[cfg(unix)]
 use tenure::program::command::{Attached, NotRunnable};
 use tenure::settings::{Variables, names};
+use tenure::shares::Part;
 
 /// Settings of turns, which make sense together with a timer only.
 const TURNS: [&Setting; 5] = [&TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED];
@@ -41,6 +44,10 @@ pub(super) struct Configuration {
     /// For the election component.
     pub settings: Variables,
     pub complaints: Vec<Complaint>,
+    /// Its work is split into shares.
+    pub split: Option<Split>,
+    /// It is one of shares.
+    pub part: Option<Part>,
     /// Trusted beside the platform's.
     pub authorities: Authorities,
     /// The command has this process's streams, for one run.
@@ -77,6 +84,7 @@ impl Configuration {
         if this.given.is_on(&NO_WORK) {
             this.without_work();
         }
+        this.judge_split();
         if TIMERS.iter().all(|timer| this.settings.get(timer.variable).is_none()) {
             this.complain(
                 &EVERY,
@@ -200,6 +208,8 @@ impl Configuration {
         let mut this = Self {
             settings: Variables::from_env(),
             complaints: Vec::new(),
+            split: None,
+            part: None,
             authorities: Authorities::default(),
             #[cfg(unix)]
             attached: None,

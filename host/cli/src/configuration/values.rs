@@ -31,6 +31,15 @@ impl Configuration {
         })
     }
 
+    /// A whole number; none when it was not said, or is wrong.
+    pub(crate) fn number(&mut self, setting: &Setting) -> Option<u32> {
+        let read = |text: &str| text.trim().parse().ok();
+        self.judged(setting, "a whole number", read, |range, number| match range {
+            Range::Numbers(range) => range.contains(number),
+            _ => true,
+        })
+    }
+
     fn judged<T>(
         &mut self,
         setting: &Setting,

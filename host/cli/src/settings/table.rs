@@ -15,8 +15,18 @@ const RUN_AND_LOCK: &[&str] = &["run", "check", "lock"];
 const RUN_AND_OBSERVE: &[&str] = &["run", "check", "observe"];
 /// Those that keep a log, and know who leads.
 const LASTING: &[&str] = &["run", "check", "lock", "observe"];
-const RUN_AND_LOOKS: &[&str] =
-    &["run", "check", "lock", "observe", "status", "watch", "doctor", "history", "candidates"];
+const RUN_AND_LOOKS: &[&str] = &[
+    "run",
+    "check",
+    "lock",
+    "observe",
+    "status",
+    "watch",
+    "doctor",
+    "history",
+    "candidates",
+    "shares",
+];
 const RUN_AND_ORDERS: &[&str] =
     &["run", "check", "resign", "transfer", "pause", "resume", "trigger"];
 /// Those that read the file.
@@ -30,12 +40,14 @@ const OF_THE_FILE: &[&str] = &[
     "doctor",
     "history",
     "candidates",
+    "shares",
+    "reshare",
     "reset-slot",
     "trigger",
     "break",
 ];
 /// Those that can answer in JSON.
-const TELLING: &[&str] = &["check", "status", "watch", "doctor", "history", "candidates"];
+const TELLING: &[&str] = &["check", "status", "watch", "doctor", "history", "candidates", "shares"];
 /// Those that meet one election, which can be named without its option.
 const OF_ONE: &[&str] = &[
     "lock",
@@ -45,6 +57,8 @@ const OF_ONE: &[&str] = &[
     "doctor",
     "history",
     "candidates",
+    "shares",
+    "reshare",
     "reset-slot",
     "resign",
     "transfer",
@@ -64,6 +78,8 @@ const ALL: &[&str] = &[
     "doctor",
     "history",
     "candidates",
+    "shares",
+    "reshare",
     "reset-slot",
     "resign",
     "transfer",
@@ -169,6 +185,32 @@ settings! {
         name: "for-each-file", kind: Kind::File, scope: Scope::One,
         help: "A file with names for --for-each, one on each line. It is read again when it changes",
         more: "See [Many elections of one kind](#many-elections-of-one-kind)",
+        heading: ELECTIONS, ..ROW
+    };
+    SHARES = Setting {
+        name: "shares", variable: "TENURE_SHARES", kind: Kind::Number, range: Range::Numbers(1..=100_000),
+        commands: &["run", "check", "reshare"], scope: Scope::One,
+        help: "Splits the work into so many shares. Each runs in one process at a time, under a term of its own, and \
+               all processes with the same election share them evenly. A turn is told which share it is for",
+        more: "Give more shares than there will ever be processes; `tenure reshare` changes the number. See \
+               [Shares](scale.md#shares)",
+        advice: "give more shares than there will ever be processes, like 32",
+        heading: ELECTIONS, ..ROW
+    };
+    CAPACITY = Setting {
+        name: "capacity", variable: "TENURE_CAPACITY", kind: Kind::Number, range: Range::Numbers(0..=1_000_000),
+        default: "1",
+        help: "With --shares, how much this process can do beside the others: one of capacity 2 holds twice as many \
+               shares as one of capacity 1; with 0 it holds none",
+        advice: "give a whole number, like 2",
+        heading: ELECTIONS, ..ROW
+    };
+    MAX_SHARES = Setting {
+        name: "max-shares", variable: "TENURE_MAX_SHARES", kind: Kind::Number, range: Range::Numbers(0..=100_000),
+        default: "all",
+        help: "With --shares, the most shares that this process takes. When all processes have the most that they \
+               take, the rest of the shares stay without a holder",
+        advice: "give a whole number, like 8",
         heading: ELECTIONS, ..ROW
     };
     EVERY = Setting {
@@ -311,7 +353,7 @@ settings! {
         commands: LASTING,
         name: "name", variable: names::NAME, kind: Kind::Text("NAME"), range: Range::Bytes(128),
         default: "machine and process",
-        help: "How others see this candidate; it need not be unique",
+        help: "How others see this candidate; it need not be unique, but with --shares",
         heading: ELECTIONS, ..PASSED_ON
     };
     LEASE = Setting {
@@ -670,7 +712,7 @@ settings! {
         heading: OTHERS, ..ROW
     };
     YES = Setting {
-        name: "yes", kind: Kind::Switch, commands: &["reset-slot", "break"],
+        name: "yes", kind: Kind::Switch, commands: &["reset-slot", "break", "reshare"],
         help: "Does it without asking", heading: OTHERS, ..ROW
     };
     JSON = Setting {

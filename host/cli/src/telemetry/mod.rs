@@ -108,8 +108,8 @@ impl Telemetry {
     }
 
     /// Sends what is left, if the collector takes it within `patience`.
-    pub(super) async fn end(mut self, patience: Duration) {
-        let (traces, metrics) = (self.traces.take(), self.metrics.take());
+    pub(super) async fn end(&self, patience: Duration) {
+        let (traces, metrics) = (self.traces.clone(), self.metrics.clone());
         let last = spawn_blocking(move || {
             // Whatever comes of it: nothing can be done about it any more.
             drop(traces.map(|traces| traces.shutdown_with_timeout(patience)));

@@ -30,7 +30,7 @@ impl Telemetry {
     }
 
     #[allow(clippy::unused_async, reason = "as where there is something to send")]
-    pub(super) async fn end(self, _: Duration) {}
+    pub(super) async fn end(&self, _: Duration) {}
 }
 
 impl Witness {

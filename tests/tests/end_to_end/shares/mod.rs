@@ -1,4 +1,5 @@
-//! Shares of work that is split, by the library and the component that ships.
+//! Shares of work that is split, by the library, the program and the component that ships.
 
 mod kept;
 mod moves;
+mod processes;

@@ -1,0 +1,152 @@
+//! Work that is split into shares.
+
+use super::{Configuration, OF_TURNS};
+use crate::settings::Given;
+use crate::settings::table::{
+    CAPACITY, FOR_EACH, FOR_EACH_FILE, MAX_SHARES, MAX_TENURE, NO_WORK, PRIORITY, SHARES,
+    WHILE_LEADING,
+};
+use tenure::program::shares::{Candidate, POLL};
+use tenure::settings::{Variables, names};
+use tenure_base::duration::format_duration;
+
+/// How work is split, and what this process takes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Split {
+    pub count: u32,
+    pub capacity: u32,
+    /// The most shares that it takes.
+    pub most: Option<u32>,
+}
+
+impl Split {
+    /// What people should know at the start.
+    pub(crate) fn note(self, member: &str) -> String {
+        format!(
+            "the work is split into {} shares, unless others agreed on another number before; this process is there \
+             for them as {member}, a name that no other one may have. Who holds which: tenure shares",
+            self.count
+        )
+    }
+}
+
+impl Configuration {
+    /// Judges whether the work is split, and what else is set for it.
+    pub(super) fn judge_split(&mut self) {
+        let (capacity, most) = (self.number(&CAPACITY), self.number(&MAX_SHARES));
+        if self.given.get(&SHARES).is_none() {
+            for setting in [&CAPACITY, &MAX_SHARES] {
+                // A variable may be set for others.
+                if self.given.is_written(setting) {
+                    let problem = "this is for work that is split, and this work is not";
+                    self.complain_of_use(setting, problem, "add --shares, or leave it out");
+                }
+            }
+            return;
+        }
+        let count = self.number(&SHARES);
+        if self.given.pattern.is_some()
+            || self.given.get(&FOR_EACH).or_else(|| self.given.get(&FOR_EACH_FILE)).is_some()
+        {
+            let problem = "elections of a list cannot be split";
+            self.complain_of_use(&SHARES, problem, "run a process for each, or leave out the list");
+        }
+        if self.given.is_on(&NO_WORK) {
+            let problem = "an application that asks would have to ask about each share";
+            self.complain_of_use(&SHARES, problem, "leave out --no-work, or leave out --shares");
+        }
+        for setting in [&PRIORITY, &MAX_TENURE] {
+            if self.given.is_written(setting) {
+                let problem = "who holds a share is said by the plan alone";
+                self.complain_of_use(setting, problem, "leave it out, or leave out --shares");
+            }
+        }
+        self.clear(&[&PRIORITY, &MAX_TENURE]);
+        self.split = count.map(|count| Split { count, capacity: capacity.unwrap_or(1), most });
+    }
+
+    /// What the candidate of the whole is set to: it has no turns.
+    pub(crate) fn of_whole(&self) -> Variables {
+        let mut settings = self.settings.clone();
+        let of_turns = OF_TURNS.into_iter().chain([&WHILE_LEADING]);
+        of_turns.flat_map(|setting| setting.variables()).for_each(|name| settings.remove(name));
+        settings
+    }
+
+    /// For the candidate of a share, where `given` is for the whole.
+    pub(crate) fn of_share(given: Given, candidate: &Candidate) -> Self {
+        let mut this = Self::of_run(given);
+        let whole = this.settings.get(names::ELECTION).unwrap_or_default();
+        let election = candidate.election(whole);
+        this.settings.set(names::ELECTION, election);
+        this.settings.set(names::POLL, format_duration(POLL));
+        (this.split, this.part) = (None, Some(candidate.part));
+        this
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::program;
+    use crate::settings::CommandLine;
+    use crate::settings::table::TABLE;
+
+    fn judged(more: &[&str]) -> Configuration {
+        let words = ["tenure", "run", "--election", "jobs/orders"].iter().chain(more);
+        let matches = program(TABLE).try_get_matches_from(words).unwrap();
+        let line = CommandLine::of(TABLE, "run", matches.subcommand().unwrap().1);
+        Configuration::of_run(Given::of(&line))
+    }
+
+    fn sources(configuration: &Configuration) -> Vec<&str> {
+        configuration.complaints.iter().map(|complaint| complaint.source.as_str()).collect()
+    }
+
+    #[test]
+    fn what_is_said_of_shares_is_taken() {
+        let plain = judged(&["--every", "1m", "--shares", "32"]);
+        assert_eq!(plain.split, Some(Split { count: 32, capacity: 1, most: None }));
+        let all = ["--every", "1m", "--shares", "1", "--capacity", "0", "--max-shares", "8"];
+        assert_eq!(judged(&all).split, Some(Split { count: 1, capacity: 0, most: Some(8) }));
+        assert_eq!(judged(&["--every", "1m"]).split, None);
+        assert_eq!(sources(&plain), [""; 0]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_beside_shares_is_told_at_once() {
+        let more = ["--shares", "0", "--capacity", "-1", "--max-shares", "x"];
+        let more = [&["--no-work", "--listen", "127.0.0.1:0"], &more[..]].concat();
+        let more =
+            [&["--priority", "7", "--max-tenure", "1h", "--for-each", "a"], &more[..]].concat();
+        let wrong = judged(&more);
+        assert_eq!(wrong.split, None);
+        let told = [
+            "--capacity -1",
+            "--max-shares x",
+            "--shares 0",
+            "--shares",
+            "--shares",
+            "--priority",
+            "--max-tenure",
+        ];
+        assert_eq!(sources(&wrong), told);
+        let problems = wrong.complaints.iter().map(|complaint| complaint.problem.as_str());
+        let problems = problems.collect::<Vec<_>>();
+        assert_eq!(problems[2], "\"0\" is not between 1 and 100000");
+        let alone = judged(&["--every", "1m", "--capacity", "2", "--max-shares", "3"]);
+        assert_eq!(sources(&alone), ["--capacity", "--max-shares"]);
+    }
+
+    #[test]
+    fn the_whole_has_no_turns() {
+        let split =
+            judged(&["--shares", "8", "--every", "1m", "--turn-timeout", "5s", "--lease", "30s"]);
+        let whole = split.of_whole();
+        for name in [names::EVERY, names::TURN_TIMEOUT, names::WHILE_LEADING] {
+            assert_eq!(whole.get(name), None, "{name}");
+        }
+        assert_eq!(whole.get(names::LEASE), Some("30s"));
+        assert_eq!(split.settings.get(names::EVERY), Some("1m"), "shares have");
+    }
+}

@@ -1,0 +1,152 @@
+//! `tenure reshare`: asks for another number of shares.
+
+use super::complaint::{self, printable};
+use super::configuration::Configuration;
+use super::settings::CommandLine;
+use super::settings::table::{SHARES, YES};
+use super::status::leader;
+use super::{UNUSABLE, consent, fail, say};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tenure::clock::BootClock;
+use tenure::contract::class_name;
+use tenure::program::shares::{Answer, Ask, Plan, SharesStore};
+use tenure::settings::names;
+
+/// It was not asked for.
+const NOT_DONE: u8 = 1;
+
+/// So often it is tried, where the plan becomes another one meanwhile.
+const TRIES: u32 = 5;
+
+pub(super) async fn reshare(line: &CommandLine) -> ExitCode {
+    let mut configuration = Configuration::of_operator(line);
+    let count = configuration.number(&SHARES);
+    // What members are set to says nothing of what is wanted now.
+    if !configuration.given.is_by_option(&SHARES) {
+        let source = SHARES.option();
+        configuration.complain_at(source, "it is not said how many there are to be", SHARES.advice);
+    }
+    let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
+    let component = match configuration.component(&BootClock::new()).await {
+        Ok(component) => Arc::new(component),
+        Err(failure) => return fail(failure),
+    };
+    let Some(count) = count.filter(|_| configuration.complaints.is_empty()) else {
+        complaint::print(complaint::report(&configuration.complaints));
+        return ExitCode::from(UNUSABLE);
+    };
+    let store = SharesStore::of(component.clone(), String::new());
+    let mut agreed = configuration.given.is_on(&YES);
+    for _ in 0..TRIES {
+        let (plan, tag) = match store.ask(&Ask::ReadPlan(None)).await {
+            Ok(told) => match (told.answer, told.problem) {
+                (Answer::Plan(plan, tag), _) => (plan, tag),
+                (_, Some(problem)) => {
+                    let (class, detail) = (class_name(problem.class), printable(&problem.detail));
+                    return fail(format_args!("{class}: {detail}"));
+                }
+                _ => {
+                    return fail(format_args!(
+                        "{}: there is no plan, since no process with --shares has led it yet; the first one begins \
+                         with the number that it is given",
+                        printable(&election)
+                    ));
+                }
+            },
+            Err(error) => return fail(error),
+        };
+        if let Some(told) = needless(&plan, count) {
+            say(&told);
+            return ExitCode::SUCCESS;
+        }
+        if !agreed && let Err(why) = consent::ask(&consequences(&election, &plan, count)) {
+            return fail(why);
+        }
+        agreed = true;
+        let asked = match store.ask(&Ask::WritePlan(plan.reshare(count), Some(tag))).await {
+            Ok(asked) => asked,
+            Err(error) => return fail(error),
+        };
+        match (asked.answer, asked.problem) {
+            (Answer::Plan(..), _) => {
+                let led = component.inspect().await.ok().and_then(Result::ok);
+                let led = led.is_some_and(|seen| leader(&seen).is_some());
+                say(&done(&election, count, led));
+                return ExitCode::SUCCESS;
+            }
+            (_, Some(problem)) => {
+                let (class, detail) = (class_name(problem.class), printable(&problem.detail));
+                complaint::print(format_args!(
+                    "tenure: {class}: {detail}; whether it was asked for is told by tenure shares\n"
+                ));
+                return ExitCode::from(NOT_DONE);
+            }
+            // Its leader wrote another plan meanwhile.
+            _ => {}
+        }
+    }
+    complaint::print("tenure: nothing was changed: the plan changes all the time; try again\n");
+    ExitCode::from(NOT_DONE)
+}
+
+/// Why there is nothing to ask for.
+fn needless(plan: &Plan, count: u32) -> Option<String> {
+    match plan.next {
+        Some(next) if next == count => {
+            Some(format!("{count} shares were asked for already; nothing was changed.\n"))
+        }
+        None if plan.count() == count => {
+            Some(format!("There are {count} shares already; nothing was changed.\n"))
+        }
+        _ => None,
+    }
+}
+
+fn consequences(election: &str, plan: &Plan, count: u32) -> String {
+    format!(
+        "All work of {} stops, in all processes, until each of its {} shares is closed; then it is split into {count}. \
+         Each of these is a new election: its slots and outcomes begin anew.",
+        printable(election),
+        plan.count()
+    )
+}
+
+fn done(election: &str, count: u32, led: bool) -> String {
+    let election = printable(election);
+    let next = match led {
+        true => "Its leader closes the old ones, and then begins the new ones",
+        false => {
+            "Nobody leads it now: whoever does next closes the old ones, and then begins the new ones"
+        }
+    };
+    format!(
+        "{count} shares of {election} are asked for. {next}. To watch that: tenure shares {election}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_so_already_is_not_asked_for() {
+        let plan = Plan::first(8);
+        assert_eq!(needless(&plan, 5), None);
+        assert!(needless(&plan, 8).unwrap().starts_with("There are 8 shares already"));
+        let asked = plan.reshare(5);
+        assert!(needless(&asked, 5).unwrap().starts_with("5 shares were asked for already"));
+        // It is taken back by asking for the old number.
+        assert_eq!(needless(&asked, 8), None);
+    }
+
+    #[test]
+    fn what_follows_is_told_before_and_after() {
+        let told = consequences("jobs/orders", &Plan::first(8), 5);
+        assert!(told.starts_with("All work of jobs/orders stops"), "{told}");
+        assert!(told.contains("each of its 8 shares") && told.contains("split into 5."), "{told}");
+        let told = done("jobs/orders", 5, true);
+        assert!(told.ends_with("tenure shares jobs/orders\n") && told.contains("Its leader"));
+        assert!(done("jobs/orders", 5, false).contains("Nobody leads it now"));
+    }
+}

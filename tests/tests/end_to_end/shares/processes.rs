@@ -1,0 +1,224 @@
+//! Processes of `tenure run --shares`: they come, die and leave, and the commands run for each share once at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::Duration;
+
+use serde_json::Value;
+use tenure_tests::{Candidate, Group, Sink, Store};
+use tokio::process::Command;
+use tokio::time::{sleep, timeout};
+
+use crate::PROGRAM;
+
+/// For what has no bound of its own, on a busy machine.
+const SOON: Duration = Duration::from_secs(240);
+
+const SHARES: u32 = 8;
+
+/// Writes at its begin and before its end: who, of which share, under which term.
+const WORK: &str = "tell() { echo \"$WHO $TENURE_SHARE_INDEX $TENURE_SHARE_COUNT $TENURE_TERM\" >> \"$PLACE\"; }; \
+                    tell; sleep 0.3; tell";
+
+struct Stage {
+    group: Group,
+    /// What the commands wrote, in the order in which they did.
+    place: PathBuf,
+    _folder: tempfile::TempDir,
+    _sink: Sink,
+}
+
+/// One line that a command wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Beat {
+    who: String,
+    /// Of how many, and which.
+    share: (u32, u32),
+    term: u64,
+}
+
+impl Stage {
+    async fn of(store: &Store) -> Self {
+        let sink = Sink::start().await.unwrap();
+        let mut group = Group::new(PROGRAM, store, &sink);
+        group.timer = ["--every", "1s"];
+        group.warm_up().await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        Self { group, place: folder.path().join("beats"), _folder: folder, _sink: sink }
+    }
+
+    fn start(&self, name: &str, more: &[&str]) -> Candidate {
+        let shares = SHARES.to_string();
+        let (who, place) = (format!("WHO={name}"), format!("PLACE={}", self.place.display()));
+        let own = ["--shares", &shares, "--failover", "10s", "--env", &who, "--env", &place];
+        let more = own.iter().chain(more).copied().collect::<Vec<_>>();
+        Candidate::spawn(name, self.group.command(name, &more, &["sh", "-c", WORK])).unwrap()
+    }
+
+    async fn command(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(PROGRAM);
+        command.arg(words[0]).arg(&self.group.election).args(&words[1..]);
+        self.group.access.give(&mut command);
+        timeout(SOON, command.output()).await.unwrap().unwrap()
+    }
+
+    /// Until each of so many shares is planned for these members evenly, and worked for by whom it is planned for.
+    /// What `tenure shares` says then.
+    async fn balanced(&self, members: &[&str], shares: u32) -> Value {
+        let asked = async {
+            loop {
+                let seen = beats(&self.place).len();
+                let output = self.command(&["shares", "--json"]).await;
+                let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+                let planned = planned(&told);
+                let even =
+                    shares as usize / members.len()..=(shares as usize).div_ceil(members.len());
+                let held = |name: &&str| planned.values().filter(|who| *who == name).count();
+                if planned.len() == shares as usize
+                    && told["shares"] == shares
+                    && members.iter().all(|name| even.contains(&held(name)))
+                {
+                    assert_eq!(output.status.code(), Some(0), "{output:?}");
+                    // Whoever beats from now on.
+                    if self.is_worked_for(&planned, shares, seen).await {
+                        return told;
+                    }
+                }
+                sleep(Duration::from_millis(200)).await;
+            }
+        };
+        let waited = timeout(SOON, asked).await;
+        waited.unwrap_or_else(|_| panic!("{members:?}: {:?}", beats(&self.place)))
+    }
+
+    /// Waits for beats of all shares behind so many lines; false when it is another one's.
+    async fn is_worked_for(
+        &self,
+        planned: &BTreeMap<u32, String>,
+        shares: u32,
+        from: usize,
+    ) -> bool {
+        let mut worked = BTreeMap::new();
+        let until = tokio::time::Instant::now() + Duration::from_secs(20);
+        while tokio::time::Instant::now() < until {
+            for Beat { who, share: (count, index), .. } in &beats(&self.place)[from..] {
+                if *count == shares {
+                    worked.insert(*index, who.clone());
+                }
+            }
+            if worked == *planned {
+                return true;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        false
+    }
+}
+
+/// Who should hold what, by `tenure shares --json`.
+fn planned(told: &Value) -> BTreeMap<u32, String> {
+    let mut planned = BTreeMap::new();
+    for member in told["members"].as_array().into_iter().flatten() {
+        for share in member["shares"].as_array().into_iter().flatten() {
+            let index = u32::try_from(share.as_u64().unwrap()).unwrap();
+            planned.insert(index, member["name"].as_str().unwrap().to_owned());
+        }
+    }
+    planned
+}
+
+/// All lines that are whole.
+fn beats(place: &Path) -> Vec<Beat> {
+    let text = read_to_string(place).unwrap_or_default();
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let beat = |line: &str| {
+        let words = line.split(' ').collect::<Vec<_>>();
+        let [who, index, count, term] = words.as_slice() else { panic!("{line}") };
+        let (index, count) = (index.parse().unwrap(), count.parse().unwrap());
+        Beat { who: (*who).to_owned(), share: (count, index), term: term.parse().unwrap() }
+    };
+    whole.lines().map(beat).collect()
+}
+
+/// What is wrong with these: a beat after one of a later term of its share, two holders under one term, or a beat of
+/// one split among those of another.
+fn wrong(beats: &[Beat]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut newest: BTreeMap<(u32, u32), &Beat> = BTreeMap::new();
+    let mut counts = Vec::new();
+    for beat in beats {
+        let before = newest.insert(beat.share, beat);
+        let is_wrong = |before: &&Beat| {
+            before.term > beat.term || (before.term == beat.term && before.who != beat.who)
+        };
+        wrong.extend(before.filter(is_wrong).map(|before| format!("{beat:?} after {before:?}")));
+        if counts.last() != Some(&beat.share.0) {
+            counts.push(beat.share.0);
+        }
+    }
+    if counts.iter().collect::<BTreeSet<_>>().len() != counts.len() {
+        wrong.push(format!("numbers of shares alternate: {counts:?}"));
+    }
+    wrong
+}
+
+/// How many shares it was ordered to hand over.
+fn handed_over(member: &Candidate) -> usize {
+    let is_order = |line: &tenure_tests::Line| {
+        let order = line.event["order"].as_str().unwrap_or_default();
+        line.name() == "ordered" && order.starts_with("hand over to")
+    };
+    let orders = member.lines().into_iter().filter(is_order);
+    orders.map(|line| line.event["election"].to_string()).collect::<BTreeSet<_>>().len()
+}
+
+async fn processes_come_and_go(store: Store) {
+    let stage = Stage::of(&store).await;
+    let none = stage.command(&["shares"]).await;
+    assert_eq!(none.status.code(), Some(1), "{none:?}");
+    let ada = stage.start("ada", &[]);
+    stage.balanced(&["ada"], SHARES).await;
+    let mut ben = stage.start("ben", &[]);
+    stage.balanced(&["ada", "ben"], SHARES).await;
+    assert_eq!(handed_over(&ada), 4, "a join: {}", ada.transcript());
+    let mut cleo = stage.start("cleo", &[]);
+    stage.balanced(&["ada", "ben", "cleo"], SHARES).await;
+
+    ben.kill().await.unwrap();
+    let told = stage.balanced(&["ada", "cleo"], SHARES).await;
+    let of_cleo = planned(&told).values().filter(|who| *who == "cleo").count();
+    let before = handed_over(&cleo);
+    let status = cleo.terminate(SOON).await.unwrap();
+    assert!(status.success(), "{}", cleo.transcript());
+    assert_eq!(handed_over(&cleo) - before, of_cleo, "a graceful leave: {}", cleo.transcript());
+    stage.balanced(&["ada"], SHARES).await;
+
+    let text = stage.command(&["shares"]).await;
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains(": 8 shares\n") && text.contains("0–7"), "{text}");
+    let text = stage.command(&["status"]).await;
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("split into 8"), "{text}");
+
+    let refused = stage.command(&["reshare", "--shares", "5"]).await;
+    assert_eq!(refused.status.code(), Some(2), "nobody agreed: {refused:?}");
+    let done = stage.command(&["reshare", "--shares", "5", "--yes"]).await;
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    stage.balanced(&["ada"], 5).await;
+    let again = stage.command(&["reshare", "--shares", "5", "--yes"]).await;
+    let said = String::from_utf8_lossy(&again.stdout).into_owned();
+    assert!(again.status.success() && said.contains("already"), "{again:?}");
+
+    let all = beats(&stage.place);
+    assert_eq!(wrong(&all), [""; 0]);
+    let seen = all.iter().map(|beat| beat.share).collect::<BTreeSet<_>>();
+    let of = |count: u32| (0..count).map(move |index| (count, index));
+    assert_eq!(seen, of(SHARES).chain(of(5)).collect::<BTreeSet<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn processes_come_and_go_in_the_embedded_store() {
+    processes_come_and_go(Store::embedded().await.unwrap()).await;
+}
