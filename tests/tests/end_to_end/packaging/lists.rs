@@ -183,8 +183,9 @@ async fn elections_come_and_go_with_the_names_of_a_list() {
     }
 }
 
-/// How many elections work, and how many come and go beside them.
-const MANY: usize = 100;
+/// How many elections work, and how many come and go beside them: no more than a busy machine bears, since work that does
+/// not get through for two leases is given up.
+const MANY: usize = 40;
 
 /// Of those that work.
 const EVERY: Duration = Duration::from_secs(10);
@@ -192,7 +193,7 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Each slot of those that work has its turn, in its order, by the leader that won once. On a machine that has too much to do
 /// turns come late: they are made up for, and nothing else may become of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_elections_come_and_go_while_a_hundred_others_work() {
+async fn many_elections_come_and_go_while_as_many_others_work() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let webhook = format!("http://{}/", listener.local_addr().unwrap());
     let take = Router::new().route("/", post(async || StatusCode::NO_CONTENT));
