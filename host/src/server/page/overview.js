@@ -97,7 +97,8 @@ function showLine(row) {
   fares.title = row.problem ?? "";
   write(role, row.role);
   write(leader, row.leader ? `${row.leader}, term ${row.term}` : row.role === "follows" ? "not known yet" : "nobody");
-  write(last.firstChild, row.outcome ?? "none yet");
+  // Of an election without a timer, as that of work that is split, none is awaited.
+  write(last.firstChild, row.outcome ?? (row.term && !row.schedule ? "–" : "none yet"));
   last.title = row.took_ms === null ? "" : `after ${brief(row.took_ms)}`;
   next.title = [row.next_local && localTime(row.next_local), row.schedule].filter(Boolean).join("; ");
   return line;
