@@ -112,21 +112,28 @@ pub(super) async fn look(line: &CommandLine) -> Result<Looks, ExitCode> {
     let subjects = Subjects::of(line, &BootClock::new()).await;
     let Subjects { each, all_of_a_file, json, .. } =
         subjects.map_err(|refusal| refusal.tell(line.has(&JSON)))?;
+    let looks = some_at_a_time(each.into_iter().map(Subject::look)).await;
+    let each = looks.into_iter().collect::<Result<_, _>>().map_err(fail)?;
+    Ok(Looks { each, all_of_a_file, json })
+}
+
+/// What comes of each, in their order.
+pub(super) async fn some_at_a_time<F>(all: impl Iterator<Item = F>) -> Vec<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
     let room = Arc::new(Semaphore::new(AT_ONCE));
-    let mut looking = JoinSet::new();
-    for (number, subject) in each.into_iter().enumerate() {
+    let mut running = JoinSet::new();
+    for (number, one) in all.enumerate() {
         let room = room.clone();
-        looking.spawn(async move {
+        running.spawn(async move {
             let _place = room.acquire().await;
-            (number, subject.look().await)
+            (number, one.await)
         });
     }
-    let mut each = Vec::new();
-    for (number, look) in looking.join_all().await {
-        each.push((number, look.map_err(fail)?));
-    }
-    each.sort_by_key(|(number, _)| *number);
-    Ok(Looks { each: each.into_iter().map(|(_, look)| look).collect(), all_of_a_file, json })
+    let mut done = running.join_all().await;
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, output)| output).collect()
 }
 
 impl Subject {

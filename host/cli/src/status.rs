@@ -5,7 +5,7 @@ mod several;
 
 use super::complaint::{self, Complaint, printable};
 use super::log::json_text;
-use super::look::{Look, Looks, look};
+use super::look::{Look, Looks, look, some_at_a_time};
 use super::settings::CommandLine;
 use super::shares::plan;
 use super::terminal::{broken, columns};
@@ -36,7 +36,10 @@ pub(super) async fn status(line: &CommandLine) -> ExitCode {
     };
     match each.as_slice() {
         several if all_of_a_file && json => {
-            let elections: Vec<_> = several.iter().map(object).collect();
+            let plans = plans(several).await;
+            let objects =
+                several.iter().zip(&plans).map(|(look, plan)| object(look, plan.as_ref()));
+            let elections: Vec<_> = objects.collect();
             print(&json_text(&json!({ "elections": elections })));
             exit_code(several)
         }
@@ -50,15 +53,12 @@ pub(super) async fn status(line: &CommandLine) -> ExitCode {
 }
 
 async fn status_of_one(look: &Look, json: bool) -> ExitCode {
+    let plan = plans(std::slice::from_ref(look)).await.pop().flatten();
     match &look.seen {
-        _ if json => print(&json_text(&object(look))),
+        _ if json => print(&json_text(&object(look, plan.as_ref()))),
         Ok(snapshot) => {
             let width = columns(std::io::stdout());
-            let shares = match may_be_split(snapshot) {
-                true => plan(&look.component).await,
-                false => None,
-            };
-            let split = shares.map(|plan| row("shares", &split(&look.election, &plan), width));
+            let split = plan.map(|plan| row("shares", &split(&look.election, &plan), width));
             print(&(text(look, snapshot) + &split.unwrap_or_default()));
         }
         Err(_) => {}
@@ -72,8 +72,19 @@ fn may_be_split(snapshot: &Snapshot) -> bool {
     snapshot.incumbent.is_some() && snapshot.turns.schedule.is_none()
 }
 
+/// The plan of each whose work is split.
+async fn plans(looks: &[Look]) -> Vec<Option<Plan>> {
+    let each = looks.iter().map(|look| {
+        let split = look.seen.as_ref().is_ok_and(may_be_split);
+        let component = split.then(|| look.component.clone());
+        async move { plan(&component?).await }
+    });
+    some_at_a_time(each).await
+}
+
 fn split(election: &str, plan: &Plan) -> String {
-    format!("split into {}; who should hold which: tenure shares {election}", plan.count())
+    let next = plan.next.map(|next| format!(", and {next} were asked for")).unwrap_or_default();
+    format!("split into {}{next}; who holds which: tenure shares {election}", plan.count())
 }
 
 /// The worst of all.
@@ -100,7 +111,7 @@ fn replaced(look: &Look, snapshot: &Snapshot) -> Option<Replacement> {
 }
 
 /// An election for programs.
-fn object(look: &Look) -> Value {
+fn object(look: &Look, plan: Option<&Plan>) -> Value {
     let election = &look.election;
     let snapshot = match &look.seen {
         Ok(snapshot) => snapshot,
@@ -112,6 +123,8 @@ fn object(look: &Look) -> Value {
         "promise_ms": replacement.promise.map(milliseconds),
         "detail": replacement.to_string(),
     })));
+    object["shares"] =
+        json!(plan.map(|plan| json!({ "count": plan.count(), "next_count": plan.next })));
     object["here"] = json!(remarks(look, snapshot));
     object
 }
@@ -350,7 +363,8 @@ fn when(then: u64, now: u64, zone: Zone) -> String {
     format!("{} ({distance})", local(then, zone))
 }
 
-fn ago(then: u64, now: u64) -> String {
+/// Nanoseconds since 1970, both.
+pub(super) fn ago(then: u64, now: u64) -> String {
     let ago = Duration::from_secs(now.saturating_sub(then) / 1_000_000_000);
     format!("{} ago", format_duration(ago))
 }

@@ -199,6 +199,14 @@ fn how_long_a_turn_ran_is_told_by_what_matters() {
 }
 
 #[test]
+fn how_work_is_split_is_told_with_what_was_asked_for() {
+    let plan = Plan::first(8);
+    assert_eq!(split("c/b", &plan), "split into 8; who holds which: tenure shares c/b");
+    let asked = split("c/b", &plan.reshare(5));
+    assert!(asked.starts_with("split into 8, and 5 were asked for; "), "{asked}");
+}
+
+#[test]
 fn json_for_programs() {
     let value = as_json("c/b", &snapshot(LeaseState::Expired));
     assert_eq!(value["last_turn"]["outcome"], "failed");
