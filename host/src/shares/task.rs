@@ -66,6 +66,12 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// That of a share, which is one of so many.
+    #[must_use]
+    pub fn of(share: Share, count: u32) -> Self {
+        Self { part: Part { index: share.index, count }, of: share }
+    }
+
     /// Its election, where the election of the whole has that name.
     #[must_use]
     pub fn election(&self, whole: &str) -> String {
@@ -256,9 +262,9 @@ impl<'a> Task<'a> {
             match act {
                 Act::Begin(share) => {
                     let count = self.member.plan().map_or(0, tenure_shares::Plan::count);
-                    let part = Part { index: share.index, count };
+                    let candidate = Candidate::of(share, count);
                     let (contender, place) = Contender::new(&self.changed);
-                    self.running.spawn((self.candidates)(Candidate { part, of: share }, place));
+                    self.running.spawn((self.candidates)(candidate, place));
                     self.shares.insert(share, contender);
                 }
                 Act::HandOver(share, to) => {

@@ -182,12 +182,13 @@ candidates with addresses; of more of them, those seen last are shown. Who leads
 Exit codes: 0 somebody was seen; 1 nobody was; 2 it could not be found out.";
 
 pub(super) const SHARES_HELP: &str = "\
-By the plan beside the election's blob, which the leader of the whole writes: who should hold what. A member without a sign \
-has left, or died, or is about to be named no more. Each share is an election of its own, BLOB.share.S.I-of-n for share I of \
-the S-th split: who holds it is told by `tenure status` for that one.
+Who should hold what is said by the plan beside the election's blob, which the leader of the whole writes. Each share is an \
+election of its own, BLOB.share.S.I-of-n for share I of the S-th split: who does hold it, and since when, is said by its record. \
+What is held by another member than the plan says, or by none, moves. A member without a sign has left, or died, or is \
+about to be named no more. Of more than 1,000 shares the plan alone is told.
 
-Exit codes: 0 each share has a member that should hold it; 1 not each has, or another number was asked for; 2 it could not be \
-found out.";
+Exit codes: 0 each share is held by the member that should hold it; 1 not each is, or another number was asked for; 2 it could \
+not be found out.";
 
 pub(super) const RESHARE_HELP: &str = "\
 All work stops in all processes, since two splits must not run beside each other. The leader of the whole closes each share, \

@@ -64,7 +64,7 @@ pub(super) enum Command {
     /// Shows the candidates that were seen in the last half hour
     #[command(after_help = CANDIDATES_HELP)]
     Candidates,
-    /// Shows which member should hold which shares of work that is split
+    /// Shows who holds which shares of work that is split, and what moves
     #[command(after_help = SHARES_HELP)]
     Shares,
     /// Asks for another number of shares

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tenure_tests::{Candidate, Group, Sink, Store};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
@@ -64,25 +64,28 @@ impl Stage {
         timeout(SOON, command.output()).await.unwrap().unwrap()
     }
 
-    /// Until each of so many shares is planned for these members evenly, and worked for by whom it is planned for.
-    /// What `tenure shares` says then.
+    /// Until each of so many shares is planned for these members evenly, and held and worked for by whom it is planned
+    /// for. What `tenure shares` says then.
     async fn balanced(&self, members: &[&str], shares: u32) -> Value {
         let asked = async {
             loop {
-                let seen = beats(&self.place).len();
+                let before = beats(&self.place);
+                assert_eq!(wrong(&before), [""; 0]);
                 let output = self.command(&["shares", "--json"]).await;
                 let told: Value = serde_json::from_slice(&output.stdout).unwrap();
                 let planned = planned(&told);
                 let even =
                     shares as usize / members.len()..=(shares as usize).div_ceil(members.len());
                 let held = |name: &&str| planned.values().filter(|who| *who == name).count();
-                if planned.len() == shares as usize
-                    && told["shares"] == shares
-                    && members.iter().all(|name| even.contains(&held(name)))
-                {
-                    assert_eq!(output.status.code(), Some(0), "{output:?}");
+                let is_held = judge_holders(&told, &planned, &before);
+                if planned.len() == shares as usize && told["count"] == shares {
+                    let code = if is_held { 0 } else { 1 };
+                    assert_eq!(output.status.code(), Some(code), "{output:?}");
                     // Whoever beats from now on.
-                    if self.is_worked_for(&planned, shares, seen).await {
+                    if is_held
+                        && members.iter().all(|name| even.contains(&held(name)))
+                        && self.is_worked_for(&planned, shares, before.len()).await
+                    {
                         return told;
                     }
                 }
@@ -121,12 +124,40 @@ impl Stage {
 fn planned(told: &Value) -> BTreeMap<u32, String> {
     let mut planned = BTreeMap::new();
     for member in told["members"].as_array().into_iter().flatten() {
-        for share in member["shares"].as_array().into_iter().flatten() {
+        for share in member["planned"].as_array().into_iter().flatten() {
             let index = u32::try_from(share.as_u64().unwrap()).unwrap();
             planned.insert(index, member["name"].as_str().unwrap().to_owned());
         }
     }
     planned
+}
+
+/// Whether each share is held by whom it is planned for, by `tenure shares --json`, which has to agree with itself, and
+/// with what was worked `before` it was asked.
+fn judge_holders(told: &Value, planned: &BTreeMap<u32, String>, before: &[Beat]) -> bool {
+    let mut held: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    let (count, mut as_planned) = (told["count"].as_u64(), true);
+    for (number, share) in (0..).zip(told["shares"].as_array().into_iter().flatten()) {
+        assert_eq!(share["index"], number, "{told}");
+        assert_eq!(share["planned"].as_str(), planned.get(&number).map(String::as_str), "{told}");
+        as_planned &= share["holder"] == share["planned"];
+        let Some(holder) = share["holder"].as_str() else { continue };
+        held.entry(holder).or_default().push(&share["index"]);
+        let since = share["since"].as_str().unwrap_or_default();
+        assert!(since.ends_with('Z'), "{share}");
+        let term = share["term"].as_u64().unwrap();
+        let of_share = |beat: &&Beat| count == Some(beat.share.0.into()) && beat.share.1 == number;
+        let newest = before.iter().rfind(of_share);
+        assert!(newest.is_none_or(|beat| beat.term <= term), "{share} after {newest:?}");
+    }
+    for member in told["members"].as_array().into_iter().flatten() {
+        let own = held.remove(member["name"].as_str().unwrap()).unwrap_or_default();
+        let fits = own.is_empty() == member["since"].is_null();
+        let holds = member["holds"].as_array().map(|all| all.iter().collect::<Vec<_>>());
+        assert!(holds.unwrap_or_default() == own && fits, "{told}");
+    }
+    assert_eq!(held.len(), 0, "each holder is a row: {told}");
+    as_planned
 }
 
 /// All lines that are whole.
@@ -178,7 +209,7 @@ async fn processes_come_and_go(store: Store) {
     let stage = Stage::of(&store).await;
     let none = stage.command(&["shares"]).await;
     assert_eq!(none.status.code(), Some(1), "{none:?}");
-    let ada = stage.start("ada", &[]);
+    let mut ada = stage.start("ada", &[]);
     stage.balanced(&["ada"], SHARES).await;
     let mut ben = stage.start("ben", &[]);
     stage.balanced(&["ada", "ben"], SHARES).await;
@@ -197,10 +228,14 @@ async fn processes_come_and_go(store: Store) {
 
     let text = stage.command(&["shares"]).await;
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains(": 8 shares\n") && text.contains("0–7"), "{text}");
+    assert!(text.contains(": 8 shares\n") && text.contains("  0–7    "), "{text}");
+    assert!(text.contains(" ago\n") && !text.contains("moves"), "{text}");
     let text = stage.command(&["status"]).await;
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains("split into 8"), "{text}");
+    assert!(text.contains("split into 8; who holds which: tenure shares"), "{text}");
+    let told = stage.command(&["status", "--json"]).await;
+    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert_eq!(told["shares"], json!({ "count": 8, "next_count": null }));
 
     let refused = stage.command(&["reshare", "--shares", "5"]).await;
     assert_eq!(refused.status.code(), Some(2), "nobody agreed: {refused:?}");
@@ -210,6 +245,20 @@ async fn processes_come_and_go(store: Store) {
     let again = stage.command(&["reshare", "--shares", "5", "--yes"]).await;
     let said = String::from_utf8_lossy(&again.stdout).into_owned();
     assert!(again.status.success() && said.contains("already"), "{again:?}");
+
+    ada.kill().await.unwrap();
+    let moves = async {
+        loop {
+            let output = stage.command(&["shares"]).await;
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            if text.ends_with("\nshare  moves\n0–4    nobody → ada\n") {
+                return;
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+    };
+    timeout(SOON, moves).await.unwrap();
 
     let all = beats(&stage.place);
     assert_eq!(wrong(&all), [""; 0]);
@@ -221,4 +270,9 @@ async fn processes_come_and_go(store: Store) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_come_and_go_in_the_embedded_store() {
     processes_come_and_go(Store::embedded().await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn processes_come_and_go_in_azurite() {
+    processes_come_and_go(Store::shared_azurite(false).await.unwrap()).await;
 }

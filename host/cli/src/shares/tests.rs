@@ -1,0 +1,161 @@
+use super::*;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use tenure::program::shares::Sign;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Who holds a share since so many seconds after 1970, seen at 72 s.
+fn held(name: &str, since: u64) -> Record {
+    Ok(Some(Holder { name: name.to_owned(), term: 9, since: since * SECOND, seen: 72 * SECOND }))
+}
+
+fn failed() -> Record {
+    Err(Problem { class: ProblemClass::Unreachable, detail: "no answer".to_owned() })
+}
+
+/// Eight shares, each of which is held by the member that should hold it.
+fn seen() -> Seen {
+    let sign = |member: &str, weight, most| {
+        (member.to_owned(), Sign { member: member.to_owned(), weight, most })
+    };
+    let shares = [0, 0, 0, 1, 0, 1, 0, 1].map(Some).to_vec();
+    let members = vec!["ada".to_owned(), "ben\u{1b}".to_owned()];
+    let plan = Plan { term: 7, version: 3, split: 1, members, shares, next: None };
+    let signs = BTreeMap::from([sign("ada", 2, None), sign("cleo", 1, Some(4))]);
+    let (ada, ben) = (held("ada", 12), held("ben\u{1b}", 60));
+    let late = held("ada", 11);
+    let records = [&ada, &late, &ada, &ben, &ada, &ben, &ada, &ben].map(Clone::clone).to_vec();
+    Seen { plan: Some(plan), signs, records: Some(records) }
+}
+
+/// The same, where some records say something else.
+fn moved(others: impl IntoIterator<Item = (usize, Record)>) -> Seen {
+    let mut seen = seen();
+    for (share, record) in others {
+        seen.records.as_mut().unwrap()[share] = record;
+    }
+    seen
+}
+
+#[test]
+fn numbers_that_follow_each_other_are_one_range() {
+    for (numbers, told) in
+        [(&[][..], ""), (&[3], "3"), (&[3, 4], "3–4"), (&[0, 1, 2, 5, 7, 8], "0–2, 5, 7–8")]
+    {
+        assert_eq!(ranges(numbers), told);
+    }
+}
+
+#[test]
+fn each_member_has_a_row_and_nothing_that_a_terminal_obeys() {
+    assert_eq!(
+        as_text("jobs/orders", &seen()),
+        "jobs/orders: 8 shares\n\
+         \n\
+         member     capacity  most  holds  which      since\n\
+         ada        2         -     5      0–2, 4, 6  1m ago\n\
+         ben\\u{1b}  no sign   -     3      3, 5, 7    12s ago\n\
+         cleo       1         4     0      -          -\n"
+    );
+    assert!(seen().is_as_planned());
+    let object = as_json("jobs/orders", &seen());
+    let ada = &object["members"][0];
+    assert_eq!((&ada["planned"], &ada["holds"]), (&json!([0, 1, 2, 4, 6]), &ada["planned"]));
+    assert_eq!(ada["since"], "1970-01-01T00:00:12Z");
+    assert_eq!(object["members"][1]["has_sign"], false);
+    assert_eq!(object["count"], 8);
+    let third = json!({
+        "index": 3, "planned": "ben\u{1b}", "holder": "ben\u{1b}", "term": 9, "since": "1970-01-01T00:01:00Z",
+    });
+    assert_eq!(object["shares"][3], third);
+}
+
+#[test]
+fn what_is_held_otherwise_than_planned_moves() {
+    let seen =
+        moved([(0, Ok(None)), (3, held("ada", 12)), (5, held("dan", 70)), (7, held("ada", 12))]);
+    assert!(!seen.is_as_planned());
+    assert_eq!(
+        as_text("jobs/orders", &seen),
+        "jobs/orders: 8 shares\n\
+         \n\
+         member     capacity  most  holds  which     since\n\
+         ada        2         -     6      1–4, 6–7  1m ago\n\
+         ben\\u{1b}  no sign   -     0      -         -\n\
+         cleo       1         4     0      -         -\n\
+         dan        no sign   -     1      5         2s ago\n\
+         \n\
+         share  moves\n\
+         0      nobody → ada\n\
+         3, 7   ada → ben\\u{1b}\n\
+         5      dan → ben\\u{1b}\n"
+    );
+    let object = as_json("jobs/orders", &seen);
+    assert_eq!(object["members"][1]["planned"], json!([3, 5, 7]));
+    assert_eq!(object["members"][1]["holds"], json!([]));
+    let nobody =
+        json!({ "index": 0, "planned": "ada", "holder": null, "term": null, "since": null });
+    assert_eq!(object["shares"][0], nobody);
+}
+
+#[test]
+fn shares_that_nobody_is_to_hold_are_told() {
+    let mut seen = moved([(7, Ok(None))]);
+    let plan = seen.plan.as_mut().unwrap();
+    plan.shares[1] = None;
+    plan.shares[7] = None;
+    assert!(!seen.is_as_planned());
+    let text = as_text("jobs/orders", &seen);
+    let told = "\nshare  moves\n1      ada → nobody\n\nNobody is to hold 1, 7.\n";
+    assert!(text.ends_with(told), "{text}");
+    assert_eq!(as_json("jobs/orders", &seen)["shares"][7]["planned"], Value::Null);
+}
+
+#[test]
+fn another_number_that_was_asked_for_is_told() {
+    let seen = Seen { plan: seen().plan.map(|plan| plan.reshare(5)), ..moved([(0, Ok(None))]) };
+    assert!(!seen.is_as_planned());
+    let text = as_text("jobs/orders", &seen);
+    let told = "8 shares\nAll are being closed, since 5 shares were asked for.";
+    assert!(text.contains(told) && text.contains(" 1–2, 4, 6  1m ago\n"), "{text}");
+    assert!(!text.contains("moves") && !text.contains("Nobody is to hold 0"), "{text}");
+    assert_eq!(as_json("jobs/orders", &seen)["next_count"], 5);
+}
+
+#[test]
+fn what_could_not_be_read_is_told_apart_from_what_nobody_holds() {
+    let seen = moved([(2, failed()), (3, failed())]);
+    let (shares, problem) = seen.unread().unwrap();
+    assert_eq!((shares, &*problem.detail), (vec![2, 3], "no answer"));
+    assert!(!seen.is_as_planned());
+    assert!(!as_text("jobs/orders", &seen).contains("moves"));
+    let second = &as_json("jobs/orders", &seen)["shares"][2];
+    assert_eq!(
+        (second["problem"]["detail"].as_str(), second.get("holder")),
+        (Some("no answer"), None)
+    );
+}
+
+#[test]
+fn of_too_many_shares_the_plan_alone_is_told() {
+    let seen = Seen { records: None, ..seen() };
+    assert!(seen.is_as_planned());
+    let text = as_text("jobs/orders", &seen);
+    assert!(
+        text.contains("8 shares\nThis is the plan: ") && text.contains("  planned  which "),
+        "{text}"
+    );
+    assert!(text.contains("  5        0–2, 4, 6  -\n"), "{text}");
+    let object = as_json("jobs/orders", &seen);
+    assert_eq!(object["shares"][0], json!({ "index": 0, "planned": "ada" }));
+    assert_eq!(object["members"][0]["holds"], Value::Null);
+}
+
+#[test]
+fn what_is_not_split_has_no_plan() {
+    let seen = Seen::default();
+    assert!(as_text("jobs/orders", &seen).starts_with("jobs/orders is not split"));
+    assert!(!seen.is_as_planned());
+    assert_eq!(as_json("jobs/orders", &seen)["shares"], Value::Null);
+}

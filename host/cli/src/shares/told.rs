@@ -1,0 +1,120 @@
+//! What is known of shares, for programs and for people.
+
+use super::MOST_READ;
+use super::seen::{Holder, Move, Row, Seen, ranges};
+use crate::complaint::printable;
+use crate::status::ago;
+use crate::terminal::aligned;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use tenure::contract::{Problem, class_name, rfc3339};
+use tenure::program::shares::{Plan, Share};
+
+pub(super) fn as_json(election: &str, seen: &Seen) -> Value {
+    let plan = seen.plan.as_ref();
+    let members = seen.rows().into_iter().map(|row| {
+        let Row { name, sign, planned, held, newest } = row;
+        json!({
+            "name": name,
+            "capacity": sign.map(|sign| sign.weight),
+            "max_shares": sign.and_then(|sign| sign.most),
+            "has_sign": sign.is_some(),
+            "planned": planned,
+            "holds": held,
+            "since": newest.map(|holder| rfc3339(holder.since)),
+        })
+    });
+    let shares = plan.map(|plan| plan.all().map(move |share| of_share(seen, plan, share)));
+    json!({
+        "election": election,
+        "count": plan.map(Plan::count),
+        "split": plan.map(|plan| plan.split),
+        "next_count": plan.and_then(|plan| plan.next),
+        "plan": plan.map(|plan| json!({ "term": plan.term, "version": plan.version })),
+        "members": members.collect::<Vec<_>>(),
+        "shares": shares.map(Iterator::collect::<Vec<_>>),
+    })
+}
+
+/// Who holds it is missing where that was not read, and null where nobody does.
+fn of_share(seen: &Seen, plan: &Plan, share: Share) -> Value {
+    let mut object = json!({ "index": share.index, "planned": plan.holder(share) });
+    match seen.record(share.index) {
+        None => {}
+        Some(Ok(holder)) => {
+            let holder = holder.as_ref();
+            object["holder"] = json!(holder.map(|holder| &holder.name));
+            object["term"] = json!(holder.map(|holder| holder.term));
+            object["since"] = json!(holder.map(|holder| rfc3339(holder.since)));
+        }
+        Some(Err(Problem { class, detail })) => {
+            object["problem"] = json!({ "class": class_name(*class), "detail": detail });
+        }
+    }
+    object
+}
+
+/// Names are what somebody wrote beside the blob.
+pub(super) fn as_text(election: &str, seen: &Seen) -> String {
+    let election = printable(election);
+    let Some(plan) = &seen.plan else {
+        return format!(
+            "{election} is not split into shares, or nobody has led it since it is: there is no plan.\n"
+        );
+    };
+    let mut text = format!("{election}: {}\n", parts(plan.count()));
+    if let Some(next) = plan.next {
+        let _ = writeln!(
+            text,
+            "All are being closed, since {} were asked for. Nobody is to hold any until all are closed.",
+            parts(next)
+        );
+    }
+    if seen.records.is_none() {
+        let _ = writeln!(
+            text,
+            "This is the plan: who does hold which is not read where there are more than {MOST_READ}."
+        );
+    }
+    let rows = seen.rows();
+    if !rows.is_empty() {
+        let holds = if seen.records.is_some() { "holds" } else { "planned" };
+        let title = ["member", "capacity", "most", holds, "which", "since"].map(str::to_owned);
+        text.push('\n');
+        text += &aligned([title].into_iter().chain(rows.iter().map(row)));
+    }
+    let moves = seen.moves();
+    if !moves.is_empty() {
+        let title = ["share", "moves"].map(str::to_owned);
+        text.push('\n');
+        text += &aligned([title].into_iter().chain(moves.iter().map(moving)));
+    }
+    let unassigned = seen.unassigned();
+    if !unassigned.is_empty() && plan.next.is_none() {
+        let _ = writeln!(text, "\nNobody is to hold {}.", ranges(&unassigned));
+    }
+    text
+}
+
+fn row(row: &Row<'_>) -> [String; 6] {
+    let Row { name, sign, planned, held, newest } = row;
+    let none = || "-".to_owned();
+    let shares = held.as_ref().unwrap_or(planned);
+    [
+        printable(name),
+        sign.map_or_else(|| "no sign".to_owned(), |sign| sign.weight.to_string()),
+        sign.and_then(|sign| sign.most).map_or_else(none, |most| most.to_string()),
+        shares.len().to_string(),
+        if shares.is_empty() { none() } else { ranges(shares) },
+        newest.map_or_else(none, |Holder { since, seen, .. }| ago(*since, *seen)),
+    ]
+}
+
+fn moving(Move { shares, from, to }: &Move<'_>) -> [String; 2] {
+    let name = |who: Option<&str>| who.map_or_else(|| "nobody".to_owned(), printable);
+    [ranges(shares), format!("{} → {}", name(*from), name(*to))]
+}
+
+fn parts(count: u32) -> String {
+    if count == 1 { "1 share".to_owned() } else { format!("{count} shares") }
+}
