@@ -139,8 +139,14 @@ impl List {
         self.told.clear();
         let gone: Vec<_> =
             self.running.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
-        let new: Vec<_> =
-            wanted.into_iter().filter(|(name, _)| !self.running.contains_key(name)).collect();
+        self.leaving.retain(|_, leaving| !leaving.is_finished());
+        let new = wanted.into_iter().filter(|(name, _)| !self.running.contains_key(name));
+        let (later, new): (Vec<_>, Vec<_>) =
+            new.partition(|(name, _)| self.leaving.contains_key(name));
+        if !later.is_empty() {
+            // The others do not wait for it: the list is read once more at the next look.
+            self.read = None;
+        }
         if gone.is_empty() && new.is_empty() {
             return;
         }
@@ -150,7 +156,6 @@ impl List {
             gone.len()
         );
         process.log.event(&Event::Note { detail });
-        self.leaving.retain(|_, leaving| !leaving.is_finished());
         for election in gone {
             if let Some(handle) = self.running.remove(&election) {
                 self.leaving.insert(election, tokio::spawn(handle.remove()));
@@ -160,9 +165,6 @@ impl List {
             process.log.event(&Event::Note { detail });
         }
         for (election, given) in new {
-            if let Some(leaving) = self.leaving.remove(&election) {
-                let _ = leaving.await;
-            }
             if let Some(handle) = process.add(configuration(given), None).await {
                 self.running.insert(election, handle);
             }

@@ -116,11 +116,16 @@ pub(super) fn advised(mut error: clap::Error, words: &[OsString]) -> clap::Error
     let tip = match error.kind() {
         ErrorKind::InvalidSubcommand => {
             let word = context(ContextKind::InvalidSubcommand);
-            if let Some(meant) = meant(&word) {
-                let meant = ContextValue::Strings(vec![meant]);
-                error.insert(ContextKind::SuggestedSubcommand, meant);
+            if word.eq_ignore_ascii_case("version") {
+                error.remove(ContextKind::SuggestedSubcommand);
+                "tenure --version tells it"
+            } else {
+                if let Some(meant) = meant(&word) {
+                    let meant = ContextValue::Strings(vec![meant]);
+                    error.insert(ContextKind::SuggestedSubcommand, meant);
+                }
+                return error;
             }
-            return error;
         }
         ErrorKind::UnknownArgument if is_taken_apart(words) => {
             "put quotes around a cron expression, since the shell takes it apart: --cron '0 3 * * *'"
@@ -131,7 +136,12 @@ pub(super) fn advised(mut error: clap::Error, words: &[OsString]) -> clap::Error
                 .any(|c| context(ContextKind::Usage).contains(c))
                 && !context(ContextKind::InvalidArg).starts_with('-') =>
         {
-            "put -- before a command"
+            match words.iter().any(|word| word.to_string_lossy().starts_with("--config")) {
+                true => {
+                    "all elections of the file are meant, so leave out their names; put -- before a command"
+                }
+                false => "put -- before a command",
+            }
         }
         _ => return error,
     };
@@ -193,6 +203,8 @@ mod tests {
         let tip = "put -- before a command";
         let told = refused("tenure run --election jobs/x --every 5s true --all");
         assert!(told.contains("unexpected argument 'true'") && told.contains(tip), "{told}");
+        let told = refused("tenure check --config tenure.toml jobs/x");
+        assert!(told.contains("all elections of the file are meant"), "{told}");
         for other in ["tenure run --evry 5s", "tenure store true"] {
             assert!(!refused(other).contains(tip), "{other}");
         }
@@ -229,6 +241,11 @@ mod tests {
             assert!(told.contains(&tip), "{word}: {told}");
         }
         assert!(!refused("tenure lead").contains("similar"), "{}", refused("tenure lead"));
+        let told = refused("tenure version");
+        assert!(
+            told.contains("tip: tenure --version tells it") && !told.contains("similar"),
+            "{told}"
+        );
     }
 
     #[test]

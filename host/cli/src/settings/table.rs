@@ -353,7 +353,7 @@ settings! {
         commands: LASTING,
         name: "name", variable: names::NAME, kind: Kind::Text("NAME"), range: Range::Bytes(128),
         default: "machine and process",
-        help: "How others see this candidate; it need not be unique, but with --shares",
+        help: "How others see this candidate; with --shares each process needs a name of its own",
         heading: ELECTIONS, ..PASSED_ON
     };
     LEASE = Setting {

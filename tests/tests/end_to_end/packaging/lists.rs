@@ -183,6 +183,31 @@ async fn elections_come_and_go_with_the_names_of_a_list() {
     }
 }
 
+/// An election that takes its time to leave keeps the others of its list waiting for nothing, and comes back when it has left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_election_that_is_still_leaving_does_not_keep_others_waiting() {
+    let may_end = tempfile::tempdir().unwrap();
+    let may_end = may_end.path().join("may-end");
+    let command = format!("trap '' TERM; until [ -e {} ]; do sleep 0.05; done", may_end.display());
+    let more = format!(
+        "while-leading = true\ngrace = \"300s\"\ncommand = [\"/bin/sh\", \"-c\", \"{command}\"]\n"
+    );
+    let scene = Scene::start("slow\nstays\n", &more).await;
+    scene.event("slow", "turn-started", 0).await;
+    let after = scene.process.lines().len();
+    scene.replace("stays\n");
+    let read = |line: &Line| line.event["detail"].as_str().unwrap_or("").contains("1 are left");
+    scene.process.line("that it leaves", after, SOON, read).await;
+
+    scene.replace("slow\nstays\nnew\n");
+    scene.event("new", "elected", after).await;
+    assert_eq!(scene.count("slow", "stopped"), 0, "{}", scene.process.transcript());
+    let after = scene.process.lines().len();
+    write(&may_end, "").unwrap();
+    scene.event("slow", "stopped", after).await;
+    scene.event("slow", "elected", after).await;
+}
+
 /// How many elections work, and how many come and go beside them: no more than a busy machine bears, since work that does
 /// not get through for two leases is given up.
 const MANY: usize = 40;
