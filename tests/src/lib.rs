@@ -23,6 +23,7 @@ pub mod outsider;
 pub mod platform;
 pub mod proxy;
 pub mod reports;
+pub mod rounds;
 pub mod sdk;
 pub mod simulation;
 pub mod sink;

@@ -30,6 +30,8 @@ pub struct Beat {
     pub beat: u64,
     /// The process that sent it; 0 when that did not say.
     pub pid: u64,
+    /// For which share it works, of how many, where the work is split. Each has terms of its own.
+    pub share: Option<(u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -127,18 +129,20 @@ async fn take(State(beats): State<Arc<Beats>>, Json(json): Json<Value>) {
     let number = |name: &str| json[name].as_u64().unwrap_or_default();
     let (term, slot, beat) = (number("term"), number("slot"), number("beat"));
     let pid = number("pid");
+    let share = json["share"].as_u64().zip(json["shares"].as_u64());
     let mut all = beats.all.lock().unwrap();
-    all.push(Beat { at: Instant::now(), wall: Utc::now(), term, slot, beat, pid });
+    all.push(Beat { at: Instant::now(), wall: Utc::now(), term, slot, beat, pid, share });
     beats.count.send_replace(all.len());
 }
 
-/// Of each beat that arrived although a later term had beaten before: how long after the first
+/// Of each beat that arrived although a later term had beaten before, of the same share: how long after the first
 /// beat of a later term. In the order of their arrival.
 #[must_use]
 pub fn stale(beats: &[Beat]) -> Vec<Duration> {
-    let mut firsts = BTreeMap::new();
+    let mut shares: BTreeMap<_, BTreeMap<u64, Instant>> = BTreeMap::new();
     let mut stale = Vec::new();
     for beat in beats {
+        let firsts = shares.entry(beat.share).or_default();
         firsts.entry(beat.term).or_insert(beat.at);
         let later = firsts.range(beat.term + 1..).map(|(_, first)| *first).min();
         stale.extend(later.map(|first| beat.at - first));
@@ -154,7 +158,15 @@ mod tests {
         let (began, wall) = (Instant::now(), Utc::now());
         let beat = |&(ms, term): &(u64, u64)| {
             let after = Duration::from_millis(ms);
-            Beat { at: began + after, wall: wall + after, term, slot: 0, beat: 0, pid: 0 }
+            Beat {
+                at: began + after,
+                wall: wall + after,
+                term,
+                slot: 0,
+                beat: 0,
+                pid: 0,
+                share: None,
+            }
         };
         arrivals.iter().map(beat).collect()
     }
@@ -168,5 +180,14 @@ mod tests {
     fn a_stale_beat_is_seen_once() {
         let beats = beats(&[(0, 1), (20, 2), (35, 1), (50, 2), (60, 3), (65, 2), (70, 1)]);
         assert_eq!(stale(&beats), [15, 5, 50].map(Duration::from_millis));
+    }
+
+    #[test]
+    fn a_share_has_terms_of_its_own() {
+        let mut beats = beats(&[(0, 2), (20, 1), (30, 2), (50, 1)]);
+        for (beat, share) in beats.iter_mut().zip([0, 1, 1, 1]) {
+            beat.share = Some((share, 8));
+        }
+        assert_eq!(stale(&beats), [Duration::from_millis(20)]);
     }
 }

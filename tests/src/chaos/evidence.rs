@@ -126,7 +126,7 @@ mod tests {
         let began = Instant::now();
         let beat = |&(ms, term): &(i64, u64)| {
             let after = Duration::from_millis(ms.try_into().unwrap());
-            Beat { at: began + after, wall: at(ms), term, slot: 0, beat: 0, pid: 0 }
+            Beat { at: began + after, wall: at(ms), term, slot: 0, beat: 0, pid: 0, share: None }
         };
         arrivals.iter().map(beat).collect()
     }

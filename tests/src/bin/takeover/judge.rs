@@ -15,31 +15,20 @@ use crate::round::{Fault, Round};
 const BROKEN_OVERLAP: Duration = Duration::from_secs(7);
 
 /// The longest that each may take.
-type Bounds = [(Fault, &'static str, Option<Duration>); 3];
+const BOUNDS: [(Fault, &str, Option<Duration>); 3] = [
+    (Fault::Crash, "crash (SIGKILL)", Some(Duration::from_secs(20))),
+    (Fault::Stop, "graceful (SIGTERM)", Some(Duration::from_secs(5))),
+    (Fault::Deletion, "blob deleted", None),
+];
 
 /// What the rounds gave.
+#[derive(Default)]
 pub struct Judge {
-    bounds: Bounds,
     rounds: Vec<Round>,
     failed: Vec<Error>,
 }
 
 impl Judge {
-    /// For the default timings, or for fail-over within so long.
-    pub fn of(failover: Option<Duration>) -> Self {
-        let crash = failover.unwrap_or(Duration::from_secs(20));
-        let last = match failover {
-            Some(_) => (Fault::Freeze, "freeze (SIGSTOP)", failover),
-            None => (Fault::Deletion, "blob deleted", None),
-        };
-        let bounds = [
-            (Fault::Crash, "crash (SIGKILL)", Some(crash)),
-            (Fault::Stop, "graceful (SIGTERM)", Some(Duration::from_secs(5))),
-            last,
-        ];
-        Self { bounds, rounds: Vec::new(), failed: Vec::new() }
-    }
-
     /// Takes a round, or the reason why there is none.
     pub fn add(&mut self, round: Result<Round>) {
         match round {
@@ -52,7 +41,7 @@ impl Judge {
     pub fn broken(&self) -> Vec<String> {
         let mut broken: Vec<_> =
             self.failed.iter().map(|error| format!("a round failed: {error:#}")).collect();
-        for (fault, name, bound) in self.bounds {
+        for (fault, name, bound) in BOUNDS {
             let max = self.takeovers(fault).max();
             if let Some(bound) = bound.filter(|&bound| max > bound) {
                 broken.push(format!("{name}: {max:?}, more than {bound:?}"));
@@ -76,8 +65,7 @@ impl Judge {
 
     /// All of it.
     pub fn to_json(&self, store: &str) -> Value {
-        let takeovers: BTreeMap<_, _> = self
-            .bounds
+        let takeovers: BTreeMap<_, _> = BOUNDS
             .iter()
             .map(|&(fault, name, bound)| {
                 let spread = self.takeovers(fault).to_json();
@@ -121,7 +109,7 @@ impl fmt::Display for Judge {
         let seconds = |duration: Duration| format!("{:.2} s", duration.as_secs_f64());
         let mut table =
             Table::new(&["fault to next elected", "n", "min", "p50", "p90", "p99", "max", "bound"]);
-        for (fault, name, bound) in self.bounds {
+        for (fault, name, bound) in BOUNDS {
             let spread = self.takeovers(fault);
             let cells = [0.0, 0.5, 0.9, 0.99, 1.0].map(|share| seconds(spread.quantile(share)));
             let bound = bound.map_or_else(|| "–".to_owned(), seconds);

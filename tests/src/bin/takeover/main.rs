@@ -1,8 +1,8 @@
 //! How long an election is without a leader, and that it never has two: the distribution over
-//! many rounds with real processes and the default timings, or with fail-over before the lease ends.
+//! many rounds with real processes and the default timings. With `--failover` the program `compare` measures it.
 //!
 //! ```text
-//! cargo run -p tenure-tests --release --bin takeover -- --rounds 20 [--failover 3s] [--store azurite] [--json]
+//! cargo run -p tenure-tests --release --bin takeover -- --rounds 20 [--store azurite] [--json]
 //! ```
 //!
 //! Ends with 1 when a bound was broken or a round failed.
@@ -12,7 +12,6 @@ mod round;
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
@@ -26,15 +25,12 @@ use judge::Judge;
 #[derive(Parser)]
 #[command(about = "Measures take-over times and overlaps with real processes")]
 struct Arguments {
-    /// Rounds of crash and graceful stop, and as many of deletion, or of freezes with --failover
+    /// Rounds of crash and graceful stop, and as many of deletion
     #[arg(long, default_value_t = 20)]
     rounds: usize,
     /// Elections that run side by side, of three candidates each
     #[arg(long, default_value_t = 5)]
     beside: usize,
-    /// Candidates replace a leader within so long
-    #[arg(long, value_parser = seconds)]
-    failover: Option<Duration>,
     /// The store
     #[arg(long, value_enum, default_value_t)]
     store: Kind,
@@ -48,11 +44,6 @@ enum Kind {
     #[default]
     Azurite,
     Embedded,
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.strip_suffix('s').and_then(|seconds| seconds.parse().ok());
-    seconds.map(Duration::from_secs).ok_or_else(|| "write it like 3s".into())
 }
 
 fn main() -> Result<ExitCode> {
@@ -82,17 +73,16 @@ async fn measure(arguments: &Arguments) -> Result<ExitCode> {
         let sink = Sink::start().await?;
         let group = Group::new(program, &store, &sink);
         let places = Arc::clone(&places);
-        let (second_half, failover) = (number >= arguments.rounds, arguments.failover);
+        let is_first_half = number < arguments.rounds;
         rounds.spawn(async move {
             let _place = places.acquire().await?;
-            match (second_half, failover) {
-                (false, _) => round::crash_and_stop(group, sink, failover).await,
-                (true, None) => round::deletion(group, sink).await,
-                (true, Some(_)) => round::freeze(group, sink, failover).await,
+            match is_first_half {
+                true => round::crash_and_stop(group, sink).await,
+                false => round::deletion(group, sink).await,
             }
         });
     }
-    let mut judge = Judge::of(arguments.failover);
+    let mut judge = Judge::default();
     while let Some(ended) = rounds.join_next().await {
         judge.add(ended.context("a round panicked").flatten());
     }
@@ -100,11 +90,7 @@ async fn measure(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.json {
         println!("{}", judge.to_json(&format!("{:?}", arguments.store).to_lowercase()));
     } else {
-        print!("{:?}, {} elections of 3 side by side", arguments.store, arguments.beside);
-        match arguments.failover {
-            Some(within) => println!(", fail-over within {within:?}\n"),
-            None => println!("\n"),
-        }
+        println!("{:?}, {} elections of 3 side by side\n", arguments.store, arguments.beside);
         print!("{judge}");
         println!("load of the machine: {before} before, {} after", load());
     }

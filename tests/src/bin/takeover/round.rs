@@ -19,8 +19,6 @@ const RENEW: Duration = Duration::from_secs(4);
 pub enum Fault {
     /// SIGKILL.
     Crash,
-    /// SIGSTOP of all its processes.
-    Freeze,
     /// SIGTERM.
     Stop,
     /// Somebody broke the lease and deleted the blob: assumption A3 does not hold.
@@ -45,8 +43,8 @@ pub struct Round {
 }
 
 /// The leader is killed; the next one is stopped.
-pub async fn crash_and_stop(group: Group, sink: Sink, failover: Option<Duration>) -> Result<Round> {
-    let mut scene = Scene::set(group, sink, failover).await?;
+pub async fn crash_and_stop(group: Group, sink: Sink) -> Result<Round> {
+    let mut scene = Scene::set(group, sink).await?;
     let crash = scene.fault(Fault::Crash).await?;
     scene.fill_up()?;
     scene.work().await?;
@@ -57,7 +55,7 @@ pub async fn crash_and_stop(group: Group, sink: Sink, failover: Option<Duration>
 
 /// The blob is deleted under the leader, which learns of it with its next renewal.
 pub async fn deletion(group: Group, sink: Sink) -> Result<Round> {
-    let mut scene = Scene::set(group, sink, None).await?;
+    let mut scene = Scene::set(group, sink).await?;
     let deposed = scene.leader;
     let deletion = scene.fault(Fault::Deletion).await?;
     scene.work().await?;
@@ -66,22 +64,7 @@ pub async fn deletion(group: Group, sink: Sink) -> Result<Round> {
     Ok(scene.end(vec![deletion], true))
 }
 
-/// The leader stands still, and goes on when another one leads.
-pub async fn freeze(group: Group, sink: Sink, failover: Option<Duration>) -> Result<Round> {
-    let mut scene = Scene::set(group, sink, failover).await?;
-    let frozen = scene.leader;
-    let freeze = scene.fault(Fault::Freeze).await?;
-    scene.work().await?;
-    scene.candidates[frozen].signal(Signal::CONT)?;
-    let stood_down = scene.candidates[frozen].event("stood-down", 2 * GIVE_UP);
-    timeout(GIVE_UP, stood_down).await.context("the frozen leader does not stand down")?;
-    scene.work().await?;
-    Ok(scene.end(vec![freeze], false))
-}
-
 struct Scene {
-    /// What candidates are told beside the defaults.
-    more: Vec<String>,
     group: Group,
     sink: Sink,
     candidates: [Candidate; 3],
@@ -91,19 +74,13 @@ struct Scene {
     term: u64,
 }
 
-fn start(group: &Group, name: &str, more: &[String]) -> Result<Candidate> {
-    group.start(name, &more.iter().map(String::as_str).collect::<Vec<_>>())
-}
-
 impl Scene {
     /// Three candidates, one of which leads and works.
-    async fn set(group: Group, sink: Sink, failover: Option<Duration>) -> Result<Self> {
-        let more = failover.map(|within| format!("--failover={}s", within.as_secs()));
-        let more: Vec<_> = more.into_iter().collect();
-        let start = |name: &str| start(&group, name, &more);
+    async fn set(group: Group, sink: Sink) -> Result<Self> {
+        let start = |name: &str| group.start(name, &[]);
         let candidates = [start("ada")?, start("ben")?, start("cyd")?];
         let (gone, leader, term) = (Vec::new(), 0, 0);
-        let mut scene = Self { more, group, sink, candidates, gone, leader, term };
+        let mut scene = Self { group, sink, candidates, gone, leader, term };
         scene.elected().await?;
         scene.work().await?;
         Ok(scene)
@@ -145,7 +122,6 @@ impl Scene {
         let began = Instant::now();
         match fault {
             Fault::Crash => self.candidates[self.leader].kill().await?,
-            Fault::Freeze => self.candidates[self.leader].signal(Signal::STOP)?,
             Fault::Stop => self.candidates[self.leader].signal(Signal::TERM)?,
             Fault::Deletion => {
                 let outsider = self.group.outsider();
@@ -160,7 +136,7 @@ impl Scene {
     fn fill_up(&mut self) -> Result<()> {
         for candidate in &mut self.candidates {
             if !candidate.is_alive() {
-                let next = start(&self.group, &format!("{}-again", candidate.name), &self.more)?;
+                let next = self.group.start(&format!("{}-again", candidate.name), &[])?;
                 let gone = std::mem::replace(candidate, next);
                 self.gone.extend(gone.lines());
             }

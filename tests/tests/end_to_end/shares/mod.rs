@@ -3,3 +3,4 @@
 mod kept;
 mod moves;
 mod processes;
+mod rounds;

@@ -1,0 +1,360 @@
+//! Processes that are there for shares come, leave and die, round after round: how soon each share is worked for again, how
+//! many moved, and whether two ever worked for one at a time.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+use tokio::process::Command;
+use tokio::time::{sleep, timeout};
+
+use crate::candidate::first;
+use crate::{Access, BEAT_HANDLER, Candidate, Sink, Store};
+
+/// No change takes so long.
+const GIVE_UP: Duration = Duration::from_secs(180);
+
+/// Changes of one round, which begins and ends with three processes.
+const ROUND: [Change; 6] = [
+    Change::Joins,
+    Change::MachineDies,
+    Change::Leaves,
+    Change::Joins,
+    Change::ProcessDies,
+    Change::Joins,
+];
+
+/// What happens to one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// It is started.
+    Joins,
+    /// It is told to end (SIGTERM).
+    Leaves,
+    /// It is killed alone; its supervisor lives.
+    ProcessDies,
+    /// All of it is killed at once.
+    MachineDies,
+}
+
+/// What is played.
+#[derive(Clone, Debug)]
+pub struct Rounds {
+    /// The program.
+    pub program: PathBuf,
+    /// Into how many shares the work is split.
+    pub shares: u32,
+    /// How many rounds.
+    pub rounds: usize,
+    /// For how long nothing happens at first.
+    pub quiet: Duration,
+    /// More options of each process.
+    pub options: Vec<String>,
+}
+
+/// What one change came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Changed {
+    /// What happened.
+    pub change: Change,
+    /// Whether the leader of the whole went.
+    pub leader_went: bool,
+    /// How long it was until each share was worked for, and all processes had as many.
+    pub took: Duration,
+    /// How many shares moved to another process.
+    pub moves: usize,
+    /// How many might have: those of the process that went, or the part of the one that came.
+    pub may_move: usize,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Course {
+    /// All changes.
+    pub changes: Vec<Changed>,
+    /// How many shares moved while nothing happened.
+    pub moves_at_rest: usize,
+    /// How long beats of an earlier term of a share went on after the first of a later one at most, and how many did.
+    pub overlap: (Duration, usize),
+    /// How many beats came.
+    pub beats: usize,
+}
+
+/// Who works for what, by the logs.
+#[derive(Debug, Default)]
+struct Ledger {
+    whole: String,
+    works: BTreeMap<u32, String>,
+    /// Who worked for each last.
+    last: BTreeMap<u32, String>,
+    moves: usize,
+    leader: Option<String>,
+}
+
+struct Scene {
+    rounds: Rounds,
+    access: Access,
+    sink: Sink,
+    members: BTreeMap<String, (Candidate, usize)>,
+    ledger: Ledger,
+    started: usize,
+}
+
+impl Rounds {
+    /// Plays them to their end.
+    ///
+    /// # Errors
+    /// A process cannot be started, or shares do not come to rest.
+    pub async fn play(self, store: &Store) -> Result<Course> {
+        let whole = format!("tenure-rounds-{}/jobs/orders", uuid::Uuid::new_v4().simple());
+        let access = Access::with(store.connection_string()).trusting(store.ca_file());
+        let (sink, members) = (Sink::start().await?, BTreeMap::new());
+        let ledger = Ledger { whole, ..Ledger::default() };
+        let mut scene = Scene { rounds: self, access, sink, members, ledger, started: 0 };
+        for _ in 0..3 {
+            scene.start()?;
+        }
+        scene.settle().await?;
+        let mut course = Course::default();
+        scene.ledger.moves = 0;
+        let rest = sleep(scene.rounds.quiet);
+        scene.follow_until(rest).await;
+        course.moves_at_rest = std::mem::take(&mut scene.ledger.moves);
+        for round in 0..scene.rounds.rounds {
+            for (number, change) in ROUND.into_iter().enumerate() {
+                // It may come anywhere between two looks of the others.
+                let random = u128::from_le_bytes(*uuid::Uuid::new_v4().as_bytes());
+                scene
+                    .follow_until(sleep(Duration::from_millis(u64::try_from(random % 2_000)?)))
+                    .await;
+                course.changes.push(scene.change(change, round + number).await?);
+            }
+        }
+        for (member, _) in scene.members.values_mut() {
+            member.signal(Signal::TERM)?;
+        }
+        for (member, _) in scene.members.values_mut() {
+            member.end(GIVE_UP).await?;
+        }
+        course.overlap = scene.sink.overlap();
+        course.beats = scene.sink.beats().len();
+        Ok(course)
+    }
+}
+
+impl Scene {
+    fn start(&mut self) -> Result<()> {
+        self.started += 1;
+        let name = format!("member-{:04}", self.started);
+        let mut command = Command::new(&self.rounds.program);
+        command
+            .args(["run", "--log", "json", "--election", &self.ledger.whole, "--name", &name])
+            .args(["--shares", &self.rounds.shares.to_string(), "--while-leading", "--grace", "0s"])
+            .args(["--handler", BEAT_HANDLER, "--allow-host", &self.sink.host()])
+            .args(["--env", &format!("BEAT_URL=http://{}/", self.sink.host())])
+            .args(["--env", "BEAT_EVERY_MS=200", "--env", "BEAT_FOR_MS=1000000000"])
+            .args(&self.rounds.options);
+        self.access.give(&mut command);
+        let candidate = Candidate::spawn(&name, command)?;
+        self.members.insert(name, (candidate, 0));
+        Ok(())
+    }
+
+    /// Has something happen, and waits until all is in its place again. `which` picks whom it happens to.
+    async fn change(&mut self, change: Change, which: usize) -> Result<Changed> {
+        self.ledger.moves = 0;
+        let began = Instant::now();
+        if change == Change::Joins {
+            self.start()?;
+            let may_move = (self.rounds.shares as usize).div_ceil(self.members.len());
+            let took = self.settle().await? - began;
+            let moves = self.ledger.moves;
+            return Ok(Changed { change, leader_went: false, took, moves, may_move });
+        }
+        let name = self.members.keys().nth(which % self.members.len());
+        let name = name.cloned().context("nobody is there")?;
+        let leader_went = self.ledger.leader.as_ref() == Some(&name);
+        let may_move = self.ledger.works.values().filter(|who| **who == name).count();
+        let (mut member, _) = self.members.remove(&name).context("nobody is there")?;
+        match change {
+            Change::Leaves => {
+                member.signal(Signal::TERM)?;
+                member.end(GIVE_UP).await?;
+            }
+            Change::ProcessDies => {
+                kill_process(member.runner()?, Signal::KILL)?;
+                member.end(GIVE_UP).await?;
+            }
+            _ => member.kill().await?,
+        }
+        self.ledger.gone(&name);
+        let took = self.settle().await? - began;
+        Ok(Changed { change, leader_went, took, moves: self.ledger.moves, may_move })
+    }
+
+    /// Reads what is new in the logs.
+    fn read(&mut self) {
+        for (name, (member, read)) in &mut self.members {
+            for line in member.lines().iter().skip(*read) {
+                *read += 1;
+                self.ledger.take(name, &line.event);
+            }
+        }
+    }
+
+    /// Waits for a line that was not read.
+    async fn line(&self) {
+        let each = self.members.values();
+        let lines =
+            each.map(|(member, read)| Box::pin(member.line_within(*read, GIVE_UP, |_| true)));
+        let _ = first(lines.collect()).await;
+    }
+
+    async fn follow_until(&mut self, end: impl Future<Output = ()>) {
+        let mut end = pin!(end);
+        loop {
+            self.read();
+            tokio::select! {
+                () = &mut end => return,
+                () = self.line() => {}
+            }
+        }
+    }
+
+    /// Waits until each share is worked for, and says since when.
+    async fn settle(&mut self) -> Result<Instant> {
+        let settled = async {
+            loop {
+                self.read();
+                let members = self.members.keys().map(String::as_str).collect::<Vec<_>>();
+                if self.ledger.is_even(&members, self.rounds.shares) {
+                    return Instant::now();
+                }
+                self.line().await;
+            }
+        };
+        let settled = timeout(GIVE_UP, settled).await;
+        match settled {
+            Ok(at) => Ok(at),
+            Err(_) => {
+                let logs = self.members.values().map(|(member, _)| member.transcript());
+                bail!("not in {GIVE_UP:?}: {:?}\n{}", self.ledger, logs.collect::<String>())
+            }
+        }
+    }
+}
+
+impl Ledger {
+    /// That event was told by that process.
+    fn take(&mut self, name: &str, event: &Value) {
+        let election = event["election"].as_str().unwrap_or_default();
+        let what = event["event"].as_str().unwrap_or_default();
+        if election == self.whole {
+            match what {
+                "elected" => self.leader = Some(name.to_owned()),
+                "stood-down" if self.leader.as_deref() == Some(name) => self.leader = None,
+                _ => {}
+            }
+            return;
+        }
+        let Some(share) = share(election) else { return };
+        match what {
+            "turn-started" => {
+                self.works.insert(share, name.to_owned());
+                let before = self.last.insert(share, name.to_owned());
+                self.moves += usize::from(before.is_some_and(|before| before != name));
+            }
+            "stood-down" if self.works.get(&share).is_some_and(|who| who == name) => {
+                self.works.remove(&share);
+            }
+            _ => {}
+        }
+    }
+
+    /// That process is no more.
+    fn gone(&mut self, name: &str) {
+        self.works.retain(|_, who| who != name);
+        if self.leader.as_deref() == Some(name) {
+            self.leader = None;
+        }
+    }
+
+    /// Whether each of so many shares is worked for, and these processes have as many each, but for one.
+    fn is_even(&self, members: &[&str], shares: u32) -> bool {
+        let held = |member: &&str| self.works.values().filter(|who| who == member).count();
+        let counts = members.iter().map(held).collect::<Vec<_>>();
+        let (most, least) = (counts.iter().max(), counts.iter().min());
+        counts.iter().sum::<usize>() == shares as usize
+            && most.zip(least).is_some_and(|(most, least)| most - least <= 1)
+    }
+}
+
+/// Which share an election is for, from 0.
+fn share(election: &str) -> Option<u32> {
+    let (_, share) = election.rsplit_once(".share.")?;
+    let (_, share) = share.split_once('.')?;
+    share.split_once("-of-")?.0.parse().ok()
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Joins => "a process joins",
+            Self::Leaves => "one is told to end",
+            Self::ProcessDies => "a process dies",
+            Self::MachineDies => "a machine dies",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn ledger(events: &[(&str, u32, &str)]) -> Ledger {
+        let mut ledger = Ledger { whole: "jobs/orders".into(), ..Ledger::default() };
+        for (name, share, event) in events {
+            let election = format!("jobs/orders.share.1.{share}-of-4");
+            ledger.take(name, &json!({ "election": election, "event": event }));
+        }
+        ledger
+    }
+
+    #[test]
+    fn shares_are_even_when_each_is_worked_for() {
+        let started = [("a", 0), ("b", 1), ("a", 2), ("b", 3)];
+        let mut events = started.map(|(name, share)| (name, share, "turn-started")).to_vec();
+        let even = ledger(&events);
+        assert!(even.is_even(&["a", "b"], 4) && !even.is_even(&["a", "b", "c"], 4));
+        assert!(!even.is_even(&["a"], 4), "somebody else works");
+        assert_eq!(even.moves, 0);
+        events.push(("a", 0, "stood-down"));
+        assert!(!ledger(&events).is_even(&["a", "b"], 4));
+        events.push(("c", 0, "turn-started"));
+        // Late, of one that has lost it.
+        events.push(("a", 0, "stood-down"));
+        let moved = ledger(&events);
+        assert!(moved.is_even(&["a", "b", "c"], 4));
+        assert_eq!(moved.moves, 1);
+        let mut gone = moved;
+        gone.gone("c");
+        assert!(!gone.is_even(&["a", "b"], 4));
+    }
+
+    #[test]
+    fn who_leads_the_whole_is_known() {
+        let mut ledger = ledger(&[]);
+        let event = |event| json!({ "election": "jobs/orders", "event": event });
+        ledger.take("a", &event("elected"));
+        ledger.take("b", &event("stood-down"));
+        assert_eq!(ledger.leader.as_deref(), Some("a"));
+        ledger.gone("a");
+        assert_eq!(ledger.leader, None);
+    }
+}
