@@ -166,7 +166,7 @@ resource tenure 'Microsoft.App/containerApps@2024-03-01' = {
           ]
           probes: [
             {
-              // Started: the handler is compiled and the loop runs.
+              // Started: it listens. A handler that is still being compiled restarts nothing.
               type: 'Startup'
               httpGet: {
                 path: '/healthz'

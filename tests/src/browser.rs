@@ -20,6 +20,9 @@ const ADVICE: &str = "on Debian, as root: apt-get install -y chromium chromium-d
 /// How WebDriver names an element in JSON.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
+/// What chromedriver says last where it needs another port.
+const PORT_TAKEN: &str = "IPv4 port not available. Exiting...";
+
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// Between two looks at a page.
@@ -50,12 +53,14 @@ impl Family {
     /// It ends, or says nothing of the kind in time.
     pub async fn line(&mut self, beginning: &str) -> Result<String> {
         let found = async {
+            let mut last = String::new();
             while let Some(line) = self.lines.next_line().await? {
                 if let Some(rest) = line.strip_prefix(beginning) {
                     return Ok(rest.to_owned());
                 }
+                last = line;
             }
-            bail!("it ended before it said \"{beginning}\"")
+            bail!("it ended before it said \"{beginning}\", with: {last}")
         };
         tokio::time::timeout(STARTS_WITHIN, found).await.context("it does not say so")?
     }
@@ -108,9 +113,16 @@ impl Browser {
     /// It is not installed, or does not start.
     pub async fn start() -> Result<Self> {
         tools::need("chromedriver", ADVICE)?;
-        let mut command = Command::new("chromedriver");
-        let mut driver = Family::spawn(command.arg("--port=0").stderr(Stdio::null()))?;
-        let port = driver.line("ChromeDriver was started successfully on port ").await?;
+        let (driver, port) = loop {
+            let mut command = Command::new("chromedriver");
+            let mut driver = Family::spawn(command.arg("--port=0").stderr(Stdio::null()))?;
+            match driver.line("ChromeDriver was started successfully on port ").await {
+                Ok(port) => break (driver, port),
+                // The port that the kernel gave it for ::1 belongs to another process on 127.0.0.1.
+                Err(error) if error.to_string().ends_with(PORT_TAKEN) => {}
+                Err(error) => return Err(error),
+            }
+        };
         let origin = format!("http://127.0.0.1:{}", port.trim_end_matches('.'));
 
         let _ = rustls::crypto::ring::default_provider().install_default();

@@ -55,9 +55,13 @@ pub(super) fn take(
         Event::HandOver(to) => handing_over::order(to, phase.hold(), context),
         Event::Pause => {
             context.state.steering.paused = true;
+            context.state.listing.changed(context.now);
             resign(&phase, context);
         }
-        Event::Resume => context.state.steering.paused = false,
+        Event::Resume => {
+            context.state.steering.paused = false;
+            context.state.listing.changed(context.now);
+        }
         Event::Answered(_) => {}
         Event::Hint => hinted(&mut phase, context),
     }

@@ -79,15 +79,21 @@ enum Next {
 }
 
 impl Listing {
-    /// That of a candidate which begins now.
+    /// That of a candidate which begins now. An observer only reads.
     pub fn begin(settings: &Settings, now: Moment, nonce: u64) -> Self {
-        let takes_part = !settings.one_shot && !settings.observes;
-        let next = match takes_part && settings.election.may_have_side_blobs() {
+        let next = match !settings.one_shot && settings.election.may_have_side_blobs() {
             // The nonce is as random as anything.
             true => Next::Read(now + SOON / 2 + part_of(SOON / 2, nonce)),
             false => Next::Nothing,
         };
         Self { next, ..Self::default() }
+    }
+
+    /// Something else is to be told of this candidate than before.
+    pub fn changed(&mut self, now: Moment) {
+        if let Next::Read(due) = &mut self.next {
+            *due = now.min(*due);
+        }
     }
 
     /// The request that is due next, and when. There is none without the service's time.
@@ -120,8 +126,14 @@ impl Listing {
         let class = answer.map(|answer| answer.class);
         let quicker = matches!(class, Some(Class::ConditionNotMet | Class::Conflict)) && writes;
         let there = answer.filter(|_| class == Some(Class::Done) && !writes).and_then(read);
+        let later =
+            |chance: &mut dyn Chance| Next::Read(now + EVERY + part_of(SPREAD, chance.bits()));
         let (next, known) = match (class, there) {
             (Some(Class::Refused), _) => (Next::Nothing, None),
+            (_, Some((_, entries))) if settings.observes => {
+                (later(chance), Some(lately(entries, time)))
+            }
+            (Some(Class::MissingBlob), _) if settings.observes => (later(chance), Some(Vec::new())),
             (Some(Class::MissingBlob), _) if !writes => (Next::Write(None), Some(Vec::new())),
             (_, Some((etag, entries))) => (Next::Write(Some(etag)), Some(lately(entries, time))),
             _ if quicker && self.tries < MOST_TRIES => {
@@ -132,7 +144,7 @@ impl Listing {
                 let done = class == Some(Class::Done) && writes;
                 let own = time.filter(|_| done);
                 let known = own.map(|time| with_own(&self.known, settings, paused, time));
-                (Next::Read(now + EVERY + part_of(SPREAD, chance.bits())), known)
+                (later(chance), known)
             }
         };
         self.tries = match &next {

@@ -111,8 +111,8 @@ impl HandOver {
                  try again when the service answers faster"
             }
             None if self.fresh_until == Moment::ZERO => {
-                "no candidate of that name announced itself; is one running, not paused, and permitted to \
-                 write beside the blob?"
+                "no candidate of that name announced itself: none runs, or it is paused, or it may not write \
+                 beside the blob"
             }
             Some(_) if works => "the work did not end in time",
             _ => "the candidate of that name announced itself, and has gone since",

@@ -220,6 +220,13 @@ pub fn trigger(
         );
         return refused(order, detail);
     }
+    if record.schedule.is_none() && record.started.is_none() {
+        let detail = format!(
+            "the leader of {name} has no turns of its own: its work is split into shares, and a trigger is for the \
+             election of one of them (tenure shares {name} lists them), or it has no timer"
+        );
+        return refused(order, detail);
+    }
     if !name.may_have_side_blobs() {
         let detail =
             "the name of the election's blob leaves no room for that of a second blob beside it";

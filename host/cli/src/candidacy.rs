@@ -318,7 +318,8 @@ fn board(configuration: &Configuration, clock: &BootClock) -> Board {
         Some(_) => board.with_expiry(move || expiry(&settings)),
         None => board,
     };
-    match configuration.settings.replacement().filter(|_| !configuration.observes()) {
+    match configuration.settings.replacement() {
+        _ if configuration.observes() => board.of_observer(),
         Some(replacement) => board.with_replacement(replacement),
         None => board,
     }

@@ -7,8 +7,9 @@ use super::configuration::Configuration;
 use super::doctor::connection;
 use super::doctor::examination::{Finding, Verdict};
 use super::judged::{Shared, leave_wills, outside};
-use super::log::Log;
+use super::log::{Log, Output};
 use super::print;
+use super::run::style;
 use super::settings::table::{JSON, OFFLINE};
 use super::settings::{CommandLine, Elections};
 use super::status::{complain, leader};
@@ -37,6 +38,10 @@ pub(super) async fn check(line: &CommandLine) -> ExitCode {
     let given = std::mem::take(&mut elections.given);
     let mut configurations: Vec<_> = given.into_iter().map(Configuration::of_run).collect();
     leave_wills(&mut configurations);
+    if let Some(of_process) = configurations.first_mut() {
+        // Nothing is logged here. It is judged all the same.
+        style(of_process, Output::Stdout);
+    }
     let logs = configurations.iter().map(|_| Log::nowhere()).collect();
     let mut beside = Vec::new();
     let outside = outside(&engine, &clock, &mut configurations, Some(&mut beside)).await;

@@ -132,7 +132,7 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
         Event::Compiling { component } => (
             DIM,
             "compiling",
-            format!("{component}, which may take a minute; the result is cached"),
+            format!("{component}, unless it is in the cache; this may take a minute"),
         ),
         Event::Compiled { component, elapsed } => {
             (DIM, "compiled", format!("{component} after {}", time(*elapsed)))

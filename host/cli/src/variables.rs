@@ -71,8 +71,9 @@ pub(super) fn complaint(
         return None;
     }
     // An option that has no variable.
-    let option = letters[PREFIX.len()..].to_lowercase().replace('_', "-");
-    let option = table.iter().find(|setting| setting.variable.is_empty() && setting.name == option);
+    let option_name = letters[PREFIX.len()..].to_lowercase().replace('_', "-");
+    let option =
+        table.iter().find(|setting| setting.variable.is_empty() && setting.name == option_name);
     if let Some(setting) = option.filter(|setting| setting.is_option_of("run")) {
         let advice = match setting.is_key() {
             true => {
@@ -83,6 +84,18 @@ pub(super) fn complaint(
         return Some(Complaint::new(
             name,
             "no variable says this, so it is read by nobody",
+            advice,
+        ));
+    }
+    let option =
+        table.iter().find(|setting| !setting.variable.is_empty() && setting.name == option_name);
+    if let Some(setting) =
+        option.filter(|setting| setting.is_option_of("run") && setting.variable != letters)
+    {
+        let advice = format!("{} is set by {}", setting.option(), setting.variable);
+        return Some(Complaint::new(
+            name,
+            "there is no such variable, so it is read by nobody",
             advice,
         ));
     }
@@ -133,6 +146,7 @@ mod tests {
         let known = known(TABLE);
         for (name, advice) in [
             ("TENURE_HANDLER", "give --handler, or handler in a file for --config"),
+            ("TENURE_WEBHOOK", "--webhook is set by TENURE_HANDLER_URL"),
             ("TENURE_ALLOW_HOST", "give --allow-host, or allow-host in a file for --config"),
             ("tenure_log", "give --log, or log in a file for --config"),
         ] {

@@ -173,7 +173,7 @@ async fn an_event_of_a_step_that_could_not_be_made_comes_first_in_the_next_one()
     let done = component.step(Some(&undone.state), clock.now(), None).await.unwrap();
     assert!(done.problems.is_empty(), "{:?}", done.problems);
     let asked: Vec<_> = done.exchanges.iter().map(|exchange| exchange.what.as_str()).collect();
-    assert_eq!(asked, ["read blob"], "it was paused");
+    assert_eq!(asked, ["read blob", "read candidates"], "it was paused");
 
     write("AccountName=");
     let event = Some(Event::Resume);

@@ -75,6 +75,13 @@ impl Board {
         Self { replacement: Some(by_settings), ..self }
     }
 
+    /// That of an observer: its metrics say nothing of who leads, or could.
+    #[must_use]
+    pub fn of_observer(mut self) -> Self {
+        self.metrics.observes = true;
+        self
+    }
+
     /// Shows when the credential expires, as `expiry` says whenever it is asked.
     #[must_use]
     pub fn with_expiry(
@@ -206,7 +213,7 @@ impl Board {
             Role::Leading { .. } => Replacement { promise: state.promise, ..by_settings },
             Role::Following(Some(leader)) => Replacement {
                 promise: state.promise,
-                watched: leader.address.is_some(),
+                watched: leader.address.as_deref().is_some_and(Replacement::may_be_watched),
                 ..by_settings
             },
             _ => by_settings,

@@ -101,6 +101,8 @@ pub(super) struct Now {
 pub(super) struct Metrics {
     /// Of the election and of the candidate.
     names: [String; 2],
+    /// Whether it only observes: who leads, and who could, is for candidates to say.
+    pub(super) observes: bool,
     is_leader: Gauge,
     ready: Gauge,
     term: Gauge<u64, AtomicU64>,
@@ -129,6 +131,7 @@ impl Metrics {
     pub(super) fn new(election: &str, candidate: &str) -> Self {
         Self {
             names: [election, candidate].map(escaped),
+            observes: false,
             is_leader: Gauge::default(),
             ready: Gauge::default(),
             term: Gauge::default(),
@@ -158,18 +161,20 @@ impl Metrics {
         let labels = ["election", "candidate"].into_iter().zip(&self.names);
         let labels = labels.map(|(name, value)| (Cow::from(name), Cow::from(value.clone())));
         let mut registry = Registry::with_prefix_and_labels("tenure", labels);
-        registry.register("is_leader", "1 while this candidate leads", self.is_leader.clone());
-        registry.register("ready", "1 while the storage account answers", self.ready.clone());
-        registry.register(
-            "term",
-            "The term of this leader; 0 while it does not lead",
-            self.term.clone(),
-        );
-        registry.register(
-            "valid_for_seconds",
-            "How long this leader may act without another renewal or beat",
-            self.valid_for.clone(),
-        );
+        if !self.observes {
+            registry.register("is_leader", "1 while this candidate leads", self.is_leader.clone());
+            registry.register("ready", "1 while the storage account answers", self.ready.clone());
+            registry.register(
+                "term",
+                "The term of this leader; 0 while it does not lead",
+                self.term.clone(),
+            );
+            registry.register(
+                "valid_for_seconds",
+                "How long this leader may act without another renewal or beat",
+                self.valid_for.clone(),
+            );
+        }
         registry.register(
             "last_success_timestamp_seconds",
             "When the last turn that succeeded ended, by the record, in seconds since 1970",

@@ -28,6 +28,11 @@ pub struct Replacement {
 }
 
 impl Replacement {
+    /// Whether followers can listen at that address; any other text is only shown.
+    pub fn may_be_watched(address: &str) -> bool {
+        ["http://", "https://"].iter().any(|scheme| address.starts_with(scheme))
+    }
+
     /// How long it takes about, when the machine of the leader dies.
     pub fn machine(&self) -> Duration {
         let tenths = |span: Duration| {

@@ -131,7 +131,7 @@ impl Variables {
             lease: timings.lease,
             poll: timings.poll,
             supervised: self.get(names::LAST_WILL) == Some("true"),
-            watched: self.get(names::ADDRESS).is_some(),
+            watched: self.get(names::ADDRESS).is_some_and(Replacement::may_be_watched),
         })
     }
 

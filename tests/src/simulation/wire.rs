@@ -27,6 +27,8 @@ struct Stage {
     claim: Claim,
     ended: Ended,
     step: Step,
+    /// The number of the first try to write that.
+    first: u64,
     /// The number of the newest beat that the store took, since what was to be written changed.
     taken: Option<u64>,
 }
@@ -189,16 +191,16 @@ impl Wire {
     ) -> Step {
         let Some(stage) = self.0.get_mut(&lease) else {
             let (step, taken) = (Step::Raise, None);
-            self.0.insert(lease, Stage { claim, ended, step, taken });
+            self.0.insert(lease, Stage { claim, ended, step, first: beat, taken });
             return Step::Raise;
         };
         // What never began may be claimed by the same number again.
         let unbegun = |ended: &Ended| ended.iter().any(|end| end.contains(NOT_STARTED));
         let of_earlier = stage.ended[0] != ended[0] && !of_slot;
         if stage.claim != claim || (unbegun(&stage.ended) && !unbegun(&ended)) || of_earlier {
-            (stage.claim, stage.step) = (claim, Step::Claim);
+            (stage.claim, stage.step, stage.first) = (claim, Step::Claim, beat);
         } else if stage.ended != ended {
-            stage.step = Step::Outcome;
+            (stage.step, stage.first) = (Step::Outcome, beat);
         } else if stage.taken.is_some_and(|taken| taken != beat) {
             stage.step = Step::Beat;
         }
@@ -209,9 +211,9 @@ impl Wire {
         stage.step
     }
 
-    /// The store took a write under that lease.
+    /// The store took a write under that lease. One that comes late tells nothing of what is to be written by now.
     pub fn taken(&mut self, lease: u128, beat: u64) {
-        if let Some(stage) = self.0.get_mut(&lease) {
+        if let Some(stage) = self.0.get_mut(&lease).filter(|stage| beat >= stage.first) {
             stage.taken = Some(beat);
         }
     }

@@ -257,11 +257,38 @@ fn an_order_to_hand_over_to_nobody_is_told_who_is_known() {
 }
 
 #[test]
-fn an_observer_and_a_long_name_of_an_election_leave_it_alone() {
-    let long = format!("leases/{}", "x".repeat(1_020));
-    for more in [(Settings::OBSERVE, "true"), (variable::ELECTION, long.as_str())] {
-        let service = Service::new(true);
-        let (asked, _) = live(&mut lister(&[more]), seconds(60), |o, at| service.answer(o, at));
-        assert_eq!(verbs(&asked), [""; 0]);
+fn who_is_paused_and_resumed_says_so_at_once() {
+    for led in [false, true] {
+        let service = Service::new(led);
+        let mut candidate = lister(&[]);
+        live(&mut candidate, seconds(21), |o, at| service.answer(o, at));
+        for (event, state) in [(Event::Pause, ",paused,"), (Event::Resume, ",contends,")] {
+            candidate.step(Some(event), |o, at| service.answer(o, at));
+            live(&mut candidate, seconds(10), |o, at| service.answer(o, at));
+            let list = service.list.borrow();
+            let text = list.as_ref().unwrap().1.get(LIST).unwrap();
+            assert!(text.starts_with("here,") && text.contains(state), "led: {led}, {text}");
+        }
     }
+}
+
+#[test]
+fn an_observer_reads_it_and_writes_nothing() {
+    for (service, names) in [(Service::with(&entry("ada", 60)), 1), (Service::new(true), 0)] {
+        let mut observer = lister(&[(Settings::OBSERVE, "true")]);
+        let (asked, told) = live(&mut observer, seconds(60), |o, at| service.answer(o, at));
+        assert_eq!((verbs(&asked), told.len()), (vec![READ], names));
+        let (asked, _) = live(&mut observer, seconds(3_600), |o, at| service.answer(o, at));
+        assert!((4..=6).contains(&asked.len()), "{:?}", verbs(&asked));
+        assert!(asked.iter().all(|asked| asked.operation.name() == READ));
+    }
+}
+
+#[test]
+fn a_long_name_of_an_election_leaves_it_alone() {
+    let long = format!("leases/{}", "x".repeat(1_020));
+    let service = Service::new(true);
+    let mut candidate = lister(&[(variable::ELECTION, long.as_str())]);
+    let (asked, _) = live(&mut candidate, seconds(60), |o, at| service.answer(o, at));
+    assert_eq!(verbs(&asked), [""; 0]);
 }

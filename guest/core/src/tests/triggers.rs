@@ -228,7 +228,8 @@ mod placing {
     }
 
     fn record() -> Record {
-        Record::read(&incumbent(9)).unwrap().unwrap()
+        let record = Record::read(&incumbent(9)).unwrap().unwrap();
+        Record { schedule: Some("every 5s".into()), ..record }
     }
 
     fn asks(
@@ -336,6 +337,7 @@ mod placing {
         for (id, found, record, words) in [
             ("x", Some(waiting(&full)), record(), "8 triggers of leases/leader wait already"),
             ("x", None, lasting, "lasts as long as a leadership"),
+            ("x", None, Record { schedule: None, ..record() }, "no turns of its own"),
             ("x", Some(foreign), record(), "left untouched"),
             ("a b", None, record(), "1 to 64 letters"),
             ("", None, record(), "1 to 64 letters"),

@@ -54,8 +54,8 @@ Or each turn is one POST to a URL, with the turn as JSON:
 
   tenure run --election jobs/report --every 1h --webhook https://example.com/tick
 
-Any 2xx is success; everything else, redirects too, is a failed turn, and nothing but --delivery \
-at-least-once repeats it. The header tenure-term holds the term; idempotency-key is the same for all \
+Any 2xx is success; everything else, redirects too, is a failed turn. A call that did not arrive is made again; one that \
+may have arrived, with --delivery at-least-once only. The header tenure-term holds the term; idempotency-key is the same for all \
 attempts at a turn. When the leadership ends the connection is cut, but what the receiver has \
 begun goes on: nobody here can stop it. So it must refuse a term smaller than one that it has \
 seen. Names of this machine are allowed, for a sidecar at http://localhost:3000/.

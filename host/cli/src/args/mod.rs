@@ -143,6 +143,11 @@ pub(super) fn advised(mut error: clap::Error, words: &[OsString]) -> clap::Error
                 false => "put -- before a command",
             }
         }
+        ErrorKind::UnknownArgument => {
+            // Behind -- it would be the command.
+            error.remove(ContextKind::Suggested);
+            return error;
+        }
         _ => return error,
     };
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.to_owned().into()]));
@@ -206,7 +211,10 @@ mod tests {
         let told = refused("tenure check --config tenure.toml jobs/x");
         assert!(told.contains("all elections of the file are meant"), "{told}");
         for other in ["tenure run --evry 5s", "tenure store true"] {
-            assert!(!refused(other).contains(tip), "{other}");
+            assert!(
+                !refused(other).contains("as a value") && !refused(other).contains(tip),
+                "{other}"
+            );
         }
     }
 
