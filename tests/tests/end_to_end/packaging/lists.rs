@@ -199,8 +199,8 @@ async fn an_election_that_is_still_leaving_does_not_keep_others_waiting() {
     let read = |line: &Line| line.event["detail"].as_str().unwrap_or("").contains("1 are left");
     scene.process.line("that it leaves", after, SOON, read).await;
 
-    scene.replace("slow\nstays\nnew\n");
-    scene.event("new", "elected", after).await;
+    scene.replace("slow\nstays\nzoe\n");
+    scene.event("zoe", "elected", after).await;
     assert_eq!(scene.count("slow", "stopped"), 0, "{}", scene.process.transcript());
     let after = scene.process.lines().len();
     write(&may_end, "").unwrap();
