@@ -1,26 +1,30 @@
 //! The last will of a leader: the request that releases its lease, made while it lives and sent by
-//! somebody else once it is dead. protocol.md §7.3.
+//! somebody else once it is dead. protocol.md §7.3. And that of a member for shares: the request that deletes its sign
+//! of life. §14.1.
 
 use core::fmt;
 use core::time::Duration;
 
 use super::Moment;
 use super::context::{Ask, Context};
+use super::credential_state::CredentialState;
 use super::phase::Hold;
+use super::settings::Settings;
+use super::side_blobs::Session;
 use crate::mutants;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use tenure_azure::credential::Credential;
-use tenure_azure::operation::Request;
+use tenure_azure::operation::{ETag, Operation, Request};
 
 /// The service refuses a signed request that is older (REST: *Authorize with Shared Key*).
-const SIGNED_FOR: TimeDelta = TimeDelta::minutes(15);
+const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
 
-/// A release that can be sent without any credential. `Debug` prints nothing that is secret.
+/// A request that can be sent without any credential. `Debug` prints nothing that is secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LastWill {
     /// As it goes to the service.
     pub request: Request,
-    /// How long it can be of use, from the instant that the `elapsed` of the step stands for: until the
+    /// How long it can be of use, from the instant that the `elapsed` of the call stands for: until the
     /// lease has run out by itself, or what authorises the request has expired.
     pub valid_for: Duration,
 }
@@ -38,25 +42,51 @@ impl LastWill {
         context: &Context<'_>,
     ) -> Option<Self> {
         let settings = context.settings;
-        let credential = settings.account.credential();
-        let pass = context.state.credential_state.pass(credential, now)?;
-        let authorised = context.state.credential_state.until(credential, now);
-        let signed = match credential {
-            Credential::SharedKey(..) => Some(date + SIGNED_FOR),
-            Credential::Sas(sas) => sas.bounds().1,
-            // What the service says of a token that was given to this candidate is not known here.
-            Credential::Token(_) | Credential::Identity(_) => None,
-        };
-        // One that has expired is of no use from now on.
-        let signed = signed.map(|end| now + (end - date).to_std().unwrap_or_default());
         let runs_out = hold.lease_until + settings.timings.margin;
-        let until = [authorised, signed].into_iter().flatten().fold(runs_out, Moment::min);
-        let operation = mutants::last_will(hold.lease);
-        let timeout = settings.timings.request_timeout;
-        let request = Ask { operation, timeout, pass }.request(settings, date);
-        let valid_for = until.saturating_sub(context.started);
-        (until > now).then_some(Self { request, valid_for })
+        let (operation, of) = (mutants::last_will(hold.lease), &context.state.credential_state);
+        let (request, until) = signed(operation, (settings, of), (date, now), runs_out)?;
+        Some(Self { request, valid_for: until.saturating_sub(context.started) })
     }
+
+    /// The deletion of the blob that the settings name beside an election, if it is still of that version. For the service it is
+    /// `wall` and what the session says. None where there is nothing to authorise it with.
+    pub fn deletion(
+        settings: &Settings,
+        session: &Session,
+        tag: ETag,
+        wall: DateTime<Utc>,
+        now: Moment,
+    ) -> Option<Self> {
+        let operation = Operation::Delete { lease: None, if_match: Some(tag) };
+        let (of, at) = ((settings, &session.credential), (wall + session.ahead(), now));
+        let (request, until) = signed(operation, of, at, now + SIGNED_FOR)?;
+        Some(Self { request, valid_for: until.saturating_sub(now) })
+    }
+}
+
+/// A request as it goes to the service at `now`, which is `date` for the service, and until when it can be of use: `end`, or
+/// when what authorises it expires, if that comes first.
+fn signed(
+    operation: Operation,
+    (settings, of): (&Settings, &CredentialState),
+    (date, now): (DateTime<Utc>, Moment),
+    end: Moment,
+) -> Option<(Request, Moment)> {
+    let credential = settings.account.credential();
+    let pass = of.pass(credential, now)?;
+    let authorised = of.until(credential, now);
+    let signed = match credential {
+        Credential::SharedKey(..) => Some(SIGNED_FOR),
+        // One that has expired is of no use from now on.
+        Credential::Sas(sas) => sas.bounds().1.map(|end| (end - date).to_std().unwrap_or_default()),
+        // What the service says of a token that was given to this candidate is not known here.
+        Credential::Token(_) | Credential::Identity(_) => None,
+    };
+    let signed = signed.map(|left| now + left);
+    let until = [authorised, signed].into_iter().flatten().fold(end, Moment::min);
+    let timeout = settings.timings.request_timeout;
+    let request = Ask { operation, timeout, pass }.request(settings, date);
+    (until > now).then_some((request, until))
 }
 
 impl fmt::Debug for LastWill {

@@ -4,12 +4,12 @@ use core::time::Duration;
 
 use super::bindings::exports::tenure::election::side_blobs as wit;
 use super::clock::StepClock;
-use super::{Component, ask, usable_settings};
+use super::{Component, ask, convert, usable_settings};
 use tenure_azure::metadata::Metadata;
 use tenure_azure::operation::{ETag, Operation, Over};
 use tenure_base::prelude::*;
 use tenure_core::{
-    Problem, ProblemClass, Session, Settings, SideAnswer, beside, beside_prefix, judged,
+    LastWill, Problem, ProblemClass, Session, Settings, SideAnswer, beside, beside_prefix, judged,
 };
 
 /// So many pages of a list are read: that is more blobs than any plan could name.
@@ -25,6 +25,19 @@ impl wit::Guest for Component {
         let mut asking = Asking { session: Session::read(session.as_deref()), clock };
         let answer = usable_settings().and_then(|settings| asking.ask(settings, request));
         (asking.session.written(), answer.map_err(Into::into))
+    }
+
+    fn prepare(
+        session: Option<wit::Session>,
+        elapsed: u64,
+        suffix: String,
+        tag: wit::Tag,
+    ) -> Option<super::wit::Request> {
+        let now = StepClock::start(Duration::from_nanos(elapsed)).now();
+        let settings = beside(usable_settings().ok()?, &suffix).ok()?;
+        let session = Session::read(session.as_deref());
+        let will = LastWill::deletion(&settings, &session, ETag(tag), super::clock::wall(), now)?;
+        Some(convert::request(will.request, will.valid_for))
     }
 }
 

@@ -6,7 +6,7 @@ use super::log::Log;
 use super::member::{Member, no_work};
 use super::ready;
 use super::settings::Vocabulary;
-use super::settings::table::{CA_FILE, GRACE, READY_CMD};
+use super::settings::table::{GRACE, READY_CMD};
 use super::supervisor::Link;
 use super::telemetry::Witness;
 use super::understood::Understood;
@@ -104,8 +104,7 @@ impl Candidacy {
         let work = handler::of_run(engine, clock, configuration, &log, &front.board).await;
         let grace = configuration.duration(&GRACE);
         let ready_cmd = configuration.given.text(&READY_CMD);
-        let ca_file = configuration.given.get(&CA_FILE).filter(|value| !value.is_blank());
-        let ca_file = ca_file.map(|value| value.path().into_os_string());
+        let ca_file = configuration.given.ca_file();
         let settings = configuration.settings.clone();
         let authorities = configuration.authorities.clone();
         let of = |settings| component.for_candidate(settings, clock).trusting(authorities.clone());
@@ -142,7 +141,7 @@ impl Candidacy {
         if let Some(split) = configuration.split {
             let whole = configuration.of_whole();
             let component = of(whole.clone());
-            elector = of(whole);
+            elector = of(whole.clone());
             for component in [&component, &elector] {
                 // It is granted what it needs.
                 component.check().await.map_err(|error| error.to_string())?;
@@ -150,7 +149,7 @@ impl Candidacy {
             notes.push(split.note(&understood.candidate));
             handler = no_work(split.count);
             let given = configuration.given.clone();
-            member = Some(Member::new(given, component, split, &understood));
+            member = Some(Member::new(given, component, &whole, split, &understood));
         }
         if let Some(part) = configuration.part {
             handler = Box::new(OfShare(part, handler));

@@ -10,8 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure::component::ElectionComponent;
 use tenure::handler::{Handler, from_fn};
-use tenure::program::shares::{Candidate, LEAVE_WITHIN, Membership, Place, Running, Sign, Task};
+use tenure::program::shares::{
+    Candidate, LEAVE_WITHIN, Membership, Place, Running, Sign, Task, Wills,
+};
 use tenure::runner::Event;
+use tenure::settings::{Variables, names};
 use tenure_base::duration::format_duration;
 use tokio::select;
 
@@ -22,13 +25,16 @@ pub(super) struct Member {
     /// For requests beside the election of the whole.
     component: Arc<ElectionComponent>,
     of: Membership,
+    /// Where there is a supervisor, it is left the deletion of the sign.
+    leaves_wills: bool,
 }
 
 impl Member {
-    /// `component` is one of the whole, which was checked.
+    /// `component` is one of the whole, which was checked, with these settings.
     pub(super) fn new(
         given: Given,
         component: ElectionComponent,
+        settings: &Variables,
         split: Split,
         understood: &Understood,
     ) -> Self {
@@ -39,12 +45,14 @@ impl Member {
             replaced_after: understood.failover.unwrap_or(understood.lease),
             leave_within: LEAVE_WITHIN,
         };
-        Self { given, component: Arc::new(component), of }
+        let leaves_wills = settings.get(names::LAST_WILL) == Some("true");
+        Self { given, component: Arc::new(component), of, leaves_wills }
     }
 
     /// Takes part until the elections of the process are to leave; then it hands its shares over. Each share is an
     /// election of the process, and so is the whole, whose candidate is `whole`.
     pub(super) async fn run(self, process: Arc<Process>, whole: Candidacy, whose: Whose) {
+        let wills = self.wills(&process, &whose);
         let own_log = process.log.of(&whose);
         let log = own_log.clone();
         let events = Arc::new(move |event| log.event(&event));
@@ -57,7 +65,7 @@ impl Member {
             let configuration = Configuration::of_share(self.given.clone(), &candidate);
             Box::pin(add(process.clone(), configuration, place))
         };
-        let task = Task::begin(self.of, there, events, of_whole, &of_share);
+        let task = Task::begin(self.of, there, events, of_whole, &of_share).leaving_wills(wills);
         let leave = async {
             process.tasks.asked().await;
             let within = format_duration(LEAVE_WITHIN);
@@ -65,6 +73,13 @@ impl Member {
             own_log.event(&Event::Note { detail });
         };
         task.run(leave).await;
+    }
+
+    /// What leaves the deletion of the sign with the supervisor.
+    fn wills(&self, process: &Process, whose: &Whose) -> Option<Wills> {
+        let link = process.link.clone().filter(|_| self.leaves_wills)?;
+        let (whole, ca_file) = (whose.election.clone(), self.given.ca_file());
+        Some(Box::new(move |will| link.signed(&whole, will.as_ref(), ca_file.as_ref())))
     }
 }
 

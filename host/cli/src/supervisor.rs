@@ -14,6 +14,7 @@
 //! Nobody leads without a supervisor that was there once: where that is killed, so is the runner. Where none can be
 //! started the elections run in the process that was started, and the log says that there is no last will.
 
+mod last_words;
 mod link;
 mod message;
 mod wills;

@@ -30,6 +30,16 @@ pub enum Act {
     End(Share),
 }
 
+/// What is to be done once the process is dead and its work with it, by one that outlives it: delete its sign, if it is
+/// still this one (`If-Match`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Will {
+    /// The newest sign that is known to be written.
+    pub sign: Tag,
+    /// It is of no use afterwards: the member is gone by its silence.
+    pub until: Duration,
+}
+
 /// A process that is there for shares.
 #[derive(Clone, Debug)]
 pub struct Member {
@@ -41,6 +51,7 @@ pub struct Member {
     plan: Option<(Plan, Tag)>,
     /// Until then its signs come quicker, since it is new, or the plan does not name it any more.
     new_until: Option<Duration>,
+    will: Option<Will>,
     leaves: bool,
 }
 
@@ -61,7 +72,8 @@ impl Member {
     pub fn begin(sign: Sign, pace: Pace, now: Duration) -> Self {
         let errand = Errand { due: Some(now), sent: None };
         let new_until = Some(now + pace.gone_after());
-        Self { sign, pace, signing: errand, reading: errand, plan: None, new_until, leaves: false }
+        let (plan, will) = (None, None);
+        Self { sign, pace, signing: errand, reading: errand, plan, new_until, will, leaves: false }
     }
 
     /// It is to leave: it takes its sign back, and takes up no share any more. What it holds it hands over as ever, as
@@ -77,6 +89,12 @@ impl Member {
     #[must_use]
     pub fn plan(&self) -> Option<&Plan> {
         self.plan.as_ref().map(|(plan, _)| plan)
+    }
+
+    /// What to leave with a process that outlives this one. None: there is no sign, or it was taken back.
+    #[must_use]
+    pub fn will(&self) -> Option<&Will> {
+        self.will.as_ref()
     }
 
     /// When to ask [`next`](Self::next) again, unless an answer comes before.
@@ -111,11 +129,21 @@ impl Member {
 
     fn signed(&mut self, ask: &Ask, answer: &Answer, now: Duration) {
         let leaves = self.leaves && !mutant!(SignStays);
+        match answer {
+            Answer::Signed(_) if self.will.is_some() && mutant!(WillOfFirstSign) => {}
+            Answer::Signed(tag) => {
+                let until = self.signing.sent.unwrap_or(now) + self.pace.gone_after();
+                self.will = Some(Will { sign: tag.clone(), until });
+            }
+            Answer::Done if *ask == Ask::TakeBack => self.will = None,
+            // The newest one that is known to be there may still be.
+            _ => {}
+        }
         let next = match answer {
             Answer::Done if *ask == Ask::TakeBack => None,
             // Its newest sign is to be taken back.
             _ if leaves && *ask != Ask::TakeBack => Some(Duration::ZERO),
-            Answer::Done => Some(self.period(now)),
+            Answer::Signed(_) => Some(self.period(now)),
             _ => Some(AGAIN.min(self.period(now))),
         };
         self.signing.ends(next);

@@ -43,12 +43,18 @@ pub enum Mutant {
     NotClosed,
     /// A member gives everything up when it cannot read the plan.
     LostWithoutPlan,
+    /// The last will of a member deletes whatever sign there is, also that of a process which began anew under the name.
+    WillUnconditional,
+    /// A last will is sent for a process that is silent, and lives.
+    WillOfTheLiving,
+    /// A member leaves the deletion of its first sign, and of no later one.
+    WillOfFirstSign,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::CountsAtOnce,
         Self::SilenceUnseen,
         Self::OwnSignIgnored,
@@ -66,6 +72,9 @@ impl Mutant {
         Self::NotDrained,
         Self::NotClosed,
         Self::LostWithoutPlan,
+        Self::WillUnconditional,
+        Self::WillOfTheLiving,
+        Self::WillOfFirstSign,
     ];
 }
 

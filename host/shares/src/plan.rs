@@ -95,6 +95,15 @@ impl Share {
     pub fn suffix(self, of: u32) -> String {
         format!("share.{}.{}-of-{of}", self.split, self.index)
     }
+
+    /// Which one has that suffix.
+    #[must_use]
+    pub fn of_suffix(suffix: &str) -> Option<Self> {
+        let (split, rest) = suffix.strip_prefix("share.")?.split_once('.')?;
+        let (index, of) = rest.split_once("-of-")?;
+        let share = Self { split: split.parse().ok()?, index: index.parse().ok()? };
+        (share.suffix(of.parse().ok()?) == suffix).then_some(share)
+    }
 }
 
 #[cfg(test)]

@@ -49,6 +49,8 @@ pub enum Answer {
     Unknown,
     /// What was asked for was done.
     Done,
+    /// The sign that was written.
+    Signed(Tag),
     /// The store refused it, since a blob is not what the request said, or for another reason.
     Refused,
     /// The plan is still the same one.

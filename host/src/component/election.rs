@@ -342,6 +342,22 @@ impl ElectionComponent {
         Ok(answer)
     }
 
+    /// The request that deletes a blob beside the election's if it is still that version, for a process that outlives this
+    /// one. See the WIT.
+    pub(crate) async fn prepare(
+        &self,
+        suffix: &str,
+        tag: &str,
+    ) -> Result<Option<Request>, ComponentError> {
+        let session = self.session().clone();
+        let session = session.as_ref().map(State::as_bytes);
+        let place = self.engine.place(Urgency::Other).await;
+        let arguments = || (session, nanoseconds(self.clock.now()), suffix, tag);
+        let (prepared,): (Option<types::Request>,) =
+            self.call_at(place, &self.functions.prepare, arguments).await?;
+        Ok(prepared.map(Request::of))
+    }
+
     fn session(&self) -> MutexGuard<'_, Option<State>> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }

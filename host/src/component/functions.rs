@@ -18,6 +18,7 @@ pub(super) struct Functions {
     pub trigger: ComponentExportIndex,
     pub break_lease: ComponentExportIndex,
     pub side_blobs: ComponentExportIndex,
+    pub prepare: ComponentExportIndex,
 }
 
 impl Functions {
@@ -41,6 +42,7 @@ impl Functions {
             trigger: function("trigger")?,
             break_lease: function("break-lease")?,
             side_blobs: function_of(SIDE_BLOBS, "ask")?,
+            prepare: function_of(SIDE_BLOBS, "prepare")?,
         })
     }
 }

@@ -74,7 +74,7 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// Its body; often none.
     pub body: String,
-    /// The longest that it may take. Of a last will: how long it can be of use, counted from the instant of the step.
+    /// The longest that it may take. Of a last will: how long it can be of use, counted from the instant of the call.
     pub timeout: Duration,
 }
 

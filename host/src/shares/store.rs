@@ -1,10 +1,10 @@
 //! Sends what a member and the leader of the whole ask for.
 
-use super::translate::{answer, requests};
+use super::translate::{answer, requests, sign_of};
 use crate::component::{ComponentError, ElectionComponent};
-use crate::contract::Problem;
+use crate::contract::{Problem, Request};
 use std::sync::Arc;
-use tenure_shares::{Answer, Ask};
+use tenure_shares::{Answer, Ask, Tag};
 
 /// The blobs beside the election of the whole, as one member uses them.
 #[derive(Clone, Debug)]
@@ -43,5 +43,15 @@ impl SharesStore {
         let problem = outcomes.iter().find_map(|outcome| outcome.as_ref().err().cloned());
         let (answer, unread) = answer(ask, outcomes);
         Ok(Told { answer, problem: problem.or(unread) })
+    }
+
+    /// The request that deletes the member's own sign if it is still this one, for a process that outlives this one. None:
+    /// nothing authorises it now.
+    ///
+    /// # Errors
+    ///
+    /// When the component trapped.
+    pub async fn prepare(&self, Tag(sign): &Tag) -> Result<Option<Request>, ComponentError> {
+        self.component.prepare(&sign_of(&self.member), sign).await
     }
 }

@@ -5,7 +5,7 @@ use super::contender::{Contender, Place};
 use super::store::{SharesStore, Told};
 use crate::clock::{BootClock, Clock};
 use crate::component::{ComponentError, ElectionComponent};
-use crate::contract::{self, Problem, ProblemClass, Turn};
+use crate::contract::{self, Problem, ProblemClass, Request, Turn};
 use crate::deadline::Deadline;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use crate::runner::{Class, Event};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_shares::{Act, Ask, Leader, Member, Pace, Running as Runs, Share, Sign};
+use tenure_shares::{Act, Ask, Leader, Member, Pace, Running as Runs, Share, Sign, Will};
 use tokio::runtime::Handle as Runtime;
 use tokio::select;
 use tokio::sync::Notify;
@@ -99,6 +99,10 @@ pub type Running = BoxFuture<'static, ()>;
 /// What begins the candidate of a share.
 type Candidates<'a> = &'a (dyn Fn(Candidate, Place) -> Running + Send + Sync);
 
+/// Takes last wills for whoever outlives this process: the deletion of its sign, which can be of use for its `timeout`.
+/// None: the one before is void.
+pub type Wills = Box<dyn Fn(Option<Request>) + Send + Sync>;
+
 /// Who hears of problems.
 type Events = Arc<dyn Fn(Event) + Send + Sync>;
 
@@ -119,6 +123,10 @@ pub struct Task<'a> {
     changed: Arc<Notify>,
     running: JoinSet<()>,
     asked: JoinSet<Answered>,
+    wills: Option<Wills>,
+    /// The one that was left there, or is about to be.
+    will: Option<Will>,
+    prepared: JoinSet<(Will, Option<Request>)>,
     /// Since when it leaves.
     leaves: Option<Duration>,
     taken_back: bool,
@@ -154,10 +162,20 @@ impl<'a> Task<'a> {
             changed,
             running,
             asked: JoinSet::new(),
+            wills: None,
+            will: None,
+            prepared: JoinSet::new(),
             leaves: None,
             taken_back: false,
             told: BTreeMap::new(),
         }
+    }
+
+    /// Leaves its last wills there.
+    #[must_use]
+    pub fn leaving_wills(mut self, wills: Option<Wills>) -> Self {
+        self.wills = wills;
+        self
     }
 
     /// Until `leave` completes, and everything is given up then.
@@ -174,6 +192,11 @@ impl<'a> Task<'a> {
                 Some(answered) = self.asked.join_next() => {
                     if let Ok((from, ask, told)) = answered {
                         self.answered(from, &ask, told);
+                    }
+                }
+                Some(prepared) = self.prepared.join_next() => {
+                    if let Ok((will, request)) = prepared {
+                        self.leave_will(&will, request);
                     }
                 }
                 () = self.changed.notified() => {}
@@ -299,6 +322,7 @@ impl<'a> Task<'a> {
                 let is_done = told.answer == tenure_shares::Answer::Done;
                 self.taken_back |= is_done && *ask == Ask::TakeBack;
                 self.member.answered(ask, told.answer, now);
+                self.prepare_will();
             }
             From::Leader(of) => {
                 let leader = self.leader.as_mut().filter(|(term, _)| *term == of);
@@ -309,6 +333,34 @@ impl<'a> Task<'a> {
                 }
             }
         }
+    }
+
+    /// Another sign has another will.
+    fn prepare_will(&mut self) {
+        let Some(wills) = self.wills.as_ref().filter(|_| self.member.will() != self.will.as_ref())
+        else {
+            return;
+        };
+        self.will = self.member.will().cloned();
+        let Some(will) = self.will.clone() else { return wills(None) };
+        let store = self.store.clone();
+        let prepared = async move {
+            // A component that fails is told of with the next request.
+            let request = store.prepare(&will.sign).await.ok().flatten();
+            (will, request)
+        };
+        self.prepared.spawn_on(prepared, &self.runtime);
+    }
+
+    fn leave_will(&self, will: &Will, request: Option<Request>) {
+        let Some(wills) = self.wills.as_ref().filter(|_| self.will.as_ref() == Some(will)) else {
+            return;
+        };
+        let left = will.until.saturating_sub(self.clock.now());
+        wills(request.map(|mut request| {
+            request.timeout = request.timeout.min(left);
+            request
+        }));
     }
 
     fn tell(&mut self, problem: Option<Problem>, now: Duration) {

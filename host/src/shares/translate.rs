@@ -77,7 +77,7 @@ pub(super) fn answer(ask: &Ask, outcomes: Vec<Outcome>) -> (Answer, Option<Probl
         (Ask::WritePlan(plan, _), Some(Ok(Done::Written(tag)))) => {
             Answer::Plan(plan.clone(), Tag(tag))
         }
-        (Ask::Sign(_), Some(Ok(Done::Written(_)))) => Answer::Done,
+        (Ask::Sign(_), Some(Ok(Done::Written(tag)))) => Answer::Signed(Tag(tag)),
         // What is not there need not be deleted.
         (Ask::TakeBack | Ask::Remove(..), Some(Ok(Done::Deleted | Done::Missing))) => Answer::Done,
         _ => Answer::Refused,
@@ -99,7 +99,7 @@ fn no_plan(error: &serde_json::Error) -> Problem {
     Problem { class: ProblemClass::Configuration, detail }
 }
 
-fn sign_of(member: &str) -> String {
+pub(super) fn sign_of(member: &str) -> String {
     format!("{MEMBER}{}", utf8_percent_encode(member, NAME))
 }
 

@@ -115,6 +115,15 @@ impl Candidate {
         self.leads().is_some() || matches!(self.phase, Phase::Giving { .. })
     }
 
+    /// The lease that it leads by, and until when it lasts.
+    #[must_use]
+    pub fn lease(&self) -> Option<(Id, u64)> {
+        match &self.phase {
+            Phase::Leading(lead) => Some((lead.id, lead.valid + self.timing.lease / MARGIN)),
+            _ => None,
+        }
+    }
+
     /// To whom it is handing over.
     #[must_use]
     pub fn gives_to(&self) -> Option<usize> {

@@ -198,7 +198,8 @@ impl Judge {
         let own_silence = self.heard.get(own).map_or(0, |heard| heard.silence(looks, self.look));
         for name in last.members.iter().filter(|name| !plan.names(name)) {
             let Some(heard) = self.heard.get(name) else { continue };
-            let counts = heard.was_seen_alive(looks) || looks.found.contains(name);
+            let was_found = looks.found.contains(name) && heard.was_never_missed(looks);
+            let counts = heard.was_seen_alive(looks) || was_found;
             if heard.last(listed).is_none() || !counts || (looks.leaves && name == own) {
                 continue;
             }
@@ -259,6 +260,11 @@ impl Heard {
             before = found;
         }
         alive
+    }
+
+    /// Each look of that leader found a sign.
+    fn was_never_missed(&self, looks: &Looks) -> bool {
+        looks.at.iter().all(|(look, _)| self.last(*look).is_some())
     }
 
     /// For how long a leader saw no new sign, as far as it looked.

@@ -17,6 +17,7 @@ pub mod network;
 pub mod process;
 pub mod scenario;
 pub mod store;
+pub mod supervisor;
 pub mod world;
 
 use fastrand::Rng;
@@ -86,6 +87,12 @@ impl Bounds {
     #[must_use]
     pub fn death(self) -> u64 {
         slow(GONE + 2 * LOOK) + 2_000 + 8 * ROUND_TRIP + self.hand_over
+    }
+
+    /// After a member died that does not lead the whole, and left last wills: when they have arrived it is as if it had left.
+    #[must_use]
+    pub fn will(self) -> u64 {
+        supervisor::SOON + WAY + self.leave()
     }
 
     /// After all faults were over: another leader of the whole, who looks for so long until somebody is gone.
@@ -166,7 +173,12 @@ fn settle(world: &mut World, size: &Size, rng: &mut Rng) {
         };
         let visit = matches!(action, Action::JoinAndDie(_));
         let joins = usize::from(matches!(action, Action::Join | Action::JoinAndDie(_)));
+        let dies = matches!(action, Action::Kill(_));
         world.act(action);
+        let (what, bound) = match dies && world.supervisors.tell_all {
+            true => ("a death with last wills", bounds.will()),
+            false => (what, bound),
+        };
         expect(world, size, what, bound);
         let shares = world.store.plan().map_or(0, |plan| plan.shares.len());
         // Its shares come to it, and of a visitor they go back.

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use fastrand::Rng;
-use tenure_shares::{Act, Answer, Ask, Leader, Member, Pace, Running, Sign};
+use tenure_shares::{Act, Answer, Ask, Leader, Member, Pace, Running, Sign, Will};
 
 use crate::candidate::{Candidate, Effect, Timing};
 use crate::clock::Clock;
 use crate::judge::{Judge, Looks};
 use crate::store::{Key, Op, Reply};
+use crate::supervisor::{Deed, Left};
 
 /// Who of a process sends a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +105,10 @@ pub struct Process {
     pub candidates: BTreeMap<Key, Candidate>,
     /// The version of the plan that it read last.
     read: u64,
+    /// A sign is on its way.
+    signs: bool,
+    /// The last will of the sign before the newest one.
+    former: Option<Will>,
     taken_back: bool,
     changed: bool,
     serial: u64,
@@ -113,6 +118,10 @@ pub struct Process {
 const POLL: u64 = 4_000;
 /// A process that leaves gives everything up then.
 const GRACE: u64 = 20_000;
+
+fn milliseconds(at: Duration) -> u64 {
+    u64::try_from(at.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
+}
 
 fn period(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
@@ -138,6 +147,8 @@ impl Process {
             leader: None,
             candidates: BTreeMap::new(),
             read: 0,
+            signs: false,
+            former: None,
             taken_back: false,
             changed: false,
             serial: 0,
@@ -150,6 +161,7 @@ impl Process {
         self.life += 1;
         (self.is_on, self.frozen, self.leaves) = (true, None, None);
         (self.wakes, self.read, self.taken_back) = (u64::MAX, 0, false);
+        (self.signs, self.former) = (false, None);
         self.member = Member::begin(self.sign.clone(), scene.pace, period(now));
         let timing = Timing { poll: POLL, stop: 0, ..scene.timing };
         self.begin(Key::Whole, timing, now);
@@ -161,6 +173,27 @@ impl Process {
             scene.judge.stopped(key, self.who, self.life);
         }
         (self.is_on, self.leader, self.frozen) = (false, None, None);
+    }
+
+    /// What its supervisor would send if it died now. `former`: the newest will of its sign is on its way to the
+    /// supervisor, which has the one before.
+    #[must_use]
+    pub fn wills(&self, former: bool) -> Vec<Left> {
+        let left = |deed, until| Left::new(self.who, deed, self.clock.at(until));
+        let leads = self.candidates.iter().filter_map(|(key, own)| Some((*key, own.lease()?)));
+        let releases = leads.map(|(key, (id, until))| left(Deed::Release(key, id), until));
+        let will = if former { self.former.as_ref() } else { self.member.will() };
+        let will = will.map(|will| left(Deed::Delete(will.sign.clone()), milliseconds(will.until)));
+        releases.chain(will).collect()
+    }
+
+    /// Its newest sign is known, and whatever is begun here is held: its last wills tell all that there is to tell.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let of_share = |key: &Key| matches!(key, Key::Share(_));
+        !self.signs
+            && self.read > 0
+            && self.candidates.iter().all(|(key, own)| !of_share(key) || own.lease().is_some())
     }
 
     /// It is told to leave.
@@ -216,7 +249,12 @@ impl Process {
         }
         self.changed |= matches!(answer, Answer::Plan(..) | Answer::Unknown);
         self.taken_back |= *ask == Ask::TakeBack && answer == Answer::Done;
+        self.signs &= !matches!(ask, Ask::Sign(_));
+        let before = self.member.will().cloned();
         self.member.answered(ask, answer, period(now));
+        if self.member.will() != before.as_ref() {
+            self.former = before;
+        }
     }
 
     fn leader_answered(
@@ -288,6 +326,7 @@ impl Process {
         let now = self.clock.reads(scene.now);
         self.due(scene);
         for ask in self.member.next(period(now)) {
+            self.signs |= matches!(ask, Ask::Sign(_));
             self.send(From::Member, Kind::Shares(ask, None), scene);
         }
         self.settle_whole(now, scene);
@@ -301,8 +340,6 @@ impl Process {
         }
         let candidates = self.candidates.values().map(Candidate::wake).min();
         let leader = self.leader.as_ref().and_then(|(_, leader, _)| leader.wake());
-        let milliseconds =
-            |at: Duration| u64::try_from(at.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
         let others = [self.member.wake(), leader].into_iter().flatten().map(milliseconds);
         let leaves =
             self.leaves.map(|since| if now < since + GRACE { since + GRACE } else { now + 1_000 });

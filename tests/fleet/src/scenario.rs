@@ -31,7 +31,7 @@ pub enum Action {
     Cut(Whom, u64, bool),
     /// A zone is cut off for so long.
     CutZone(usize, u64),
-    /// All processes of a zone die, and begin anew so much later.
+    /// All processes of a zone die with their machines, and begin anew so much later.
     ZoneDies(usize, Option<u64>),
     /// The account or the network is like this for so long.
     Trouble(Kind, u64),
@@ -69,13 +69,14 @@ pub fn faults(rng: &mut Rng, end: u64) -> Vec<(u64, Action)> {
             _ => Whom::Any(rng.u64(..)),
         };
         let zone = rng.usize(..ZONES);
-        let action = match rng.u64(..20) {
+        let action = match rng.u64(..21) {
             0..=2 => Action::Join,
             3 => Action::JoinAndDie(rng.u64(..3_000)),
             4 | 5 => Action::Leave(whom),
             6 | 7 => Action::Kill(whom),
             8 => Action::KillTwo,
-            9 => Action::Restart(whom, long / 2),
+            // At once too, as a service manager does it.
+            9 | 20 => Action::Restart(whom, if rng.bool() { long / 2 } else { long / 40 }),
             10 | 11 => Action::Freeze(whom, long),
             12 => Action::Cut(whom, long, rng.bool()),
             13 => Action::CutZone(zone, long),
@@ -155,7 +156,7 @@ impl World {
             }
             Action::Kill(whom) => {
                 let who = self.spare(whom)?;
-                self.kill(who);
+                self.die(who);
                 return Some(who);
             }
             Action::KillThat(who, life) => {
@@ -163,7 +164,7 @@ impl World {
                     && self.processes[who].life == life
                     && self.there().len() > LEFT
                 {
-                    self.kill(who);
+                    self.die(who);
                 }
             }
             Action::KillTwo => {
@@ -173,7 +174,7 @@ impl World {
             }
             Action::Restart(whom, after) => {
                 let who = self.spare(whom)?;
-                self.kill(who);
+                self.die(who);
                 self.at(now + after, crate::world::Event::Acts(Action::Start(who)));
             }
             Action::Start(who) if !self.processes[who].is_on => self.start(who),
@@ -227,6 +228,7 @@ impl World {
     pub fn calm(&mut self, way: u64) {
         self.network.troubles.clear();
         (self.network.way, self.network.rough, self.stale_write) = (way, 0, None);
+        self.supervisors.straight = true;
         for who in 0..self.processes.len() {
             self.thaw(who);
         }

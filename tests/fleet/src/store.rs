@@ -89,6 +89,8 @@ struct Election {
 pub struct Laid {
     sign: Sign,
     tag: u64,
+    /// Of which life of its process.
+    life: u32,
     /// What the clock of its member said when it was sent.
     pub by_their_clock: u64,
 }
@@ -137,14 +139,20 @@ impl Store {
         self.tags
     }
 
-    /// A request about shares, of a process of that name.
-    pub fn shares(&mut self, ask: &Ask, name: &str, their_clock: u64, now: u64) -> Answer {
+    /// A request about shares, of a process of that name in that life.
+    pub fn shares(
+        &mut self,
+        ask: &Ask,
+        (name, life): (&str, u32),
+        their_clock: u64,
+        now: u64,
+    ) -> Answer {
         match ask {
             Ask::Sign(sign) => {
                 let tag = self.tag();
-                let laid = Laid { sign: sign.clone(), tag, by_their_clock: their_clock };
+                let laid = Laid { sign: sign.clone(), tag, life, by_their_clock: their_clock };
                 self.signs.insert(sign.member.clone(), laid);
-                Answer::Done
+                Answer::Signed(text(tag))
             }
             Ask::TakeBack => {
                 self.signs.remove(name);
@@ -176,6 +184,14 @@ impl Store {
                 Answer::Closed(closed.copied().collect())
             }
         }
+    }
+
+    /// A last will deletes the sign of that name, if it is still this one. Of which life it was; none: nothing was deleted.
+    pub fn delete(&mut self, name: &str, tag: &Tag) -> Option<u32> {
+        let fits = |laid: &&Laid| *tag == text(laid.tag) || is_active(Mutant::WillUnconditional);
+        let life = self.signs.get(name).filter(fits)?.life;
+        self.signs.remove(name);
+        Some(life)
     }
 
     fn list(&self, their_clock: u64) -> Vec<(Sign, Tag)> {

@@ -13,6 +13,7 @@ use crate::network::{Fate, Network};
 use crate::process::{Kind, Outcome, Process, Request, Scene};
 use crate::scenario::Action;
 use crate::store::{Op, Reply, Store};
+use crate::supervisor::{Left, Supervisors};
 
 /// Milliseconds that a request may take.
 pub const TIME_OUT: u64 = 3_000;
@@ -30,6 +31,10 @@ pub enum Event {
     Wakes(usize, u32),
     /// A process that stood still goes on.
     Thaws(usize, u32),
+    /// A supervisor sends what a process left with it.
+    Sends(Box<Left>),
+    /// That comes to the store.
+    Takes(Box<Left>),
     /// Something of the scenario.
     Acts(Action),
 }
@@ -73,6 +78,8 @@ pub struct World {
     pub requests: Requests,
     /// The next plan that is written comes so much later, and its leader is dead by then.
     pub stale_write: Option<u64>,
+    /// What becomes of last wills.
+    pub supervisors: Supervisors,
     rng: Rng,
     queue: BinaryHeap<Reverse<Entry>>,
     number: u64,
@@ -117,6 +124,7 @@ impl World {
             processes: Vec::new(),
             requests: Requests::default(),
             stale_write: None,
+            supervisors: Supervisors::new(seed ^ 4),
             rng: Rng::with_seed(seed ^ 3),
             queue: BinaryHeap::new(),
             number: 0,
@@ -163,6 +171,7 @@ impl World {
         self.processes[who].frozen = Some(until);
         let life = self.processes[who].life;
         self.at(until, Event::Thaws(who, life));
+        self.takes_for_dead(who);
     }
 
     /// It goes on.
@@ -201,7 +210,9 @@ impl World {
 
     fn happens(&mut self, event: Event) {
         let (who, life) = match &event {
-            Event::Arrives(..) | Event::Acts(_) => (usize::MAX, 0),
+            Event::Arrives(..) | Event::Sends(_) | Event::Takes(_) | Event::Acts(_) => {
+                (usize::MAX, 0)
+            }
             Event::Answered(request, _) => (request.who, request.life),
             Event::Wakes(who, life) | Event::Thaws(who, life) => (*who, *life),
         };
@@ -223,6 +234,8 @@ impl World {
             Event::Wakes(..) if self.processes[who].wakes > self.scene.now => {}
             Event::Wakes(..) => self.settle(who),
             Event::Thaws(..) => self.thaw(who),
+            Event::Sends(left) => self.sends(*left),
+            Event::Takes(left) => self.takes(&left),
             Event::Acts(_) => {}
         }
     }
@@ -270,11 +283,15 @@ impl World {
         self.at(at, Event::Answered(Box::new(request), outcome));
     }
 
+    /// Two operations of one millisecond have an order.
+    pub(crate) fn next_done(&mut self) -> u64 {
+        self.done = (self.done + 1).max(self.scene.now << 20);
+        self.done
+    }
+
     fn arrives(&mut self, request: Box<Request>, back: Option<u64>) {
         let now = self.scene.now;
-        // Two of one millisecond have an order.
-        self.done = (self.done + 1).max(now << 20);
-        let done = self.done;
+        let done = self.next_done();
         let process = &self.processes[request.who];
         let name = &process.name;
         let outcome = match &request.kind {
@@ -287,7 +304,7 @@ impl World {
                     Ask::List => process.clock.reads(now),
                     _ => request.sent,
                 };
-                let answer = self.store.shares(ask, name, clock, now);
+                let answer = self.store.shares(ask, (name, request.life), clock, now);
                 let judge = &mut self.scene.judge;
                 match (ask, &answer) {
                     (Ask::Sign(_), _) => judge.heard(name, true, done),

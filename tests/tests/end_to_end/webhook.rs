@@ -5,6 +5,7 @@ mod trust;
 mod trusted;
 
 use crate::PROGRAM;
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -403,4 +404,23 @@ fn what_is_wrong_is_told_all_at_once_and_without_the_url() {
     }
     let said = refused(&["--every", "5s"], &[("TENURE_HANDLER_URL", &bad)]);
     assert!(said.contains("TENURE_HANDLER_URL\n    has a user or password"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_for_a_share_says_which() {
+    let (_store, group) = stage().await;
+    let receiver = Receiver::start(StatusCode::OK).await;
+    let _ada = start(&group, "ada", &["--webhook", &receiver.url(), "--shares", "3"]);
+    let (mut count, mut seen) = (0, BTreeSet::new());
+    while seen.len() < 3 {
+        let calls = receiver.calls(count + 1).await;
+        count = calls.len();
+        for (_, turn) in calls {
+            let share = &turn["share"];
+            assert_eq!(share["count"], 3, "{turn}");
+            let own = format!("{}.share.1.{}-of-3", group.election, share["index"]);
+            assert_eq!(turn["election"], own, "{turn}");
+            seen.insert(own);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! protocol.md §7.3.
 
 use super::*;
-use tenure_azure::operation::Method;
+use tenure_azure::operation::{ETag, Method};
 
 const NO_STRING: (&str, &str) = (variable::CONNECTION_STRING, "");
 
@@ -98,4 +98,38 @@ fn one_that_has_expired_already_is_none() {
     let mut candidate = Candidate::new(&[NO_STRING, account, (variable::SAS_TOKEN, &sas)]);
     candidate.lead();
     assert_eq!(candidate.will, None);
+}
+
+fn settings_of(more: &[(&str, &str)]) -> Settings {
+    Candidate::new(more).settings
+}
+
+fn deletion(settings: &Settings, session: &Session) -> Option<LastWill> {
+    let tag = ETag("\"0x8D\"".into());
+    LastWill::deletion(settings, session, tag, instant(seconds(100)), seconds(5))
+}
+
+#[test]
+fn a_sign_of_life_is_deleted_by_a_request_for_that_one() {
+    let will = deletion(&settings_of(&[]), &Session::default()).unwrap();
+    assert_eq!(will.request.method, Method::Delete);
+    assert_eq!(header(&will, "if-match").as_deref(), Some("\"0x8D\""));
+    assert!(header(&will, "authorization").unwrap().starts_with("SharedKey "));
+    assert_eq!(will.valid_for, seconds(15 * 60), "then the signature is too old");
+}
+
+#[test]
+fn the_deletion_of_a_sign_ends_with_what_authorises_it() {
+    let account = (variable::ACCOUNT, "tenure");
+    let sas = |end| {
+        let end = instant(seconds(end)).format("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let sas = format!("sv=2022-11-02&sr=c&sp=rcwdl&se={end}&sig=c2ln");
+        let settings = settings_of(&[NO_STRING, account, (variable::SAS_TOKEN, &sas)]);
+        deletion(&settings, &Session::default()).map(|will| will.valid_for)
+    };
+    assert_eq!(sas(107), Some(seconds(7)));
+    assert_eq!(sas(100_000), Some(seconds(15 * 60)));
+    assert_eq!(sas(90), None, "it has expired");
+    let without = settings_of(&[NO_STRING, account]);
+    assert_eq!(deletion(&without, &Session::default()), None, "there is no token yet");
 }

@@ -4,7 +4,7 @@
 use super::options::CommandLine;
 use super::parse::{Content, Section};
 use super::setting::{Choice, Kind, Scope, Setting};
-use super::table::{FOR_EACH, FOR_EACH_FILE, ON_START};
+use super::table::{CA_FILE, FOR_EACH, FOR_EACH_FILE, ON_START};
 use crate::complaint::{reworded, shown};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -225,6 +225,12 @@ impl Given {
     /// The text of a value that is not blank.
     pub(crate) fn text(&self, setting: &Setting) -> Option<String> {
         self.get(setting).filter(|value| !value.is_blank()).map(Value::text)
+    }
+
+    /// Whom to trust beside those whom the platform trusts.
+    pub(crate) fn ca_file(&self) -> Option<OsString> {
+        let file = self.get(&CA_FILE).filter(|value| !value.is_blank());
+        file.map(|value| value.path().into_os_string())
     }
 
     pub(crate) fn is_on(&self, switch: &Setting) -> bool {

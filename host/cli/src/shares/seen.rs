@@ -125,7 +125,7 @@ impl Seen {
 }
 
 /// Ascending numbers, as in `0–7, 12`.
-pub(super) fn ranges(numbers: &[u32]) -> String {
+pub(crate) fn ranges(numbers: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for number in numbers.iter().copied() {
         match ranges.last_mut() {

@@ -1,6 +1,6 @@
 //! The runner's end: what its supervisor is to know is told here, and nobody ever waits for that.
 
-use super::message::{Message, Will};
+use super::message::{Message, Of, Will};
 use crate::log::{Format, Output, Style, Whose};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -12,7 +12,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
-use tenure::contract::{Report, Role};
+use tenure::contract::{Report, Request, Role};
 use tenure::program::supervisor::{line, now};
 use tokio::net::unix::pipe::{OpenOptions, Sender};
 use tokio::sync::Notify;
@@ -128,7 +128,7 @@ struct Waiting {
     numbers: usize,
     /// Those that came and went.
     candidates: BTreeMap<usize, Option<Whose>>,
-    wills: BTreeMap<usize, Option<Will>>,
+    wills: BTreeMap<Of, Option<Will>>,
     /// Told last.
     exit: Option<u8>,
     /// Whose will the supervisor has, or is about to be told.
@@ -148,6 +148,25 @@ impl Waiting {
         // A candidate is known before its will.
         let next = self.lines.pop_front().or_else(|| self.candidates.pop_first().map(line_of));
         next.or_else(|| self.wills.pop_first().map(will))
+    }
+}
+
+impl Will {
+    /// By a request that can be of use for its time-out, counted from `ago`.
+    fn new(
+        term: Option<u64>,
+        request: &Request,
+        ago: Duration,
+        ca_file: Option<&OsString>,
+    ) -> Self {
+        Self {
+            term,
+            method: request.method.clone(),
+            url: request.url.clone(),
+            headers: request.headers.clone(),
+            until: now() + request.timeout.saturating_sub(ago),
+            ca_file: ca_file.cloned(),
+        }
     }
 }
 
@@ -171,7 +190,7 @@ impl Link {
     pub(crate) fn remove(&self, of: usize) {
         let mut waiting = self.waiting();
         waiting.holders.remove(&of);
-        waiting.wills.remove(&of);
+        waiting.wills.remove(&Of::Candidate(of));
         waiting.candidates.insert(of, None);
         drop(waiting);
         self.news.notify_one();
@@ -189,22 +208,22 @@ impl Link {
         let will = match (&report.role, &report.last_will) {
             (Role::Leading(leadership), Some(will)) => {
                 waiting.holders.insert(of);
-                Some(Will {
-                    term: leadership.term,
-                    method: will.method.clone(),
-                    url: will.url.clone(),
-                    headers: will.headers.clone(),
-                    until: now() + will.timeout.saturating_sub(ago),
-                    ca_file: ca_file.cloned(),
-                })
+                Some(Will::new(Some(leadership.term), will, ago, ca_file))
             }
             // The one from before holds.
             (Role::Leading(_), None) => return,
             _ if waiting.holders.remove(&of) => None,
             _ => return,
         };
-        waiting.wills.insert(of, will);
+        waiting.wills.insert(Of::Candidate(of), will);
         drop(waiting);
+        self.news.notify_one();
+    }
+
+    /// Takes the last will of this process as a member for shares of that election; none: the one before is void.
+    pub(crate) fn signed(&self, whole: &str, will: Option<&Request>, ca_file: Option<&OsString>) {
+        let will = will.map(|will| Will::new(None, will, Duration::ZERO, ca_file));
+        self.waiting().wills.insert(Of::Sign(whole.to_owned()), will);
         self.news.notify_one();
     }
 
@@ -255,7 +274,7 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure::contract::{Leadership, Request};
+    use tenure::contract::Leadership;
     use tenure::program::supervisor::read;
     use tokio::io::AsyncReadExt as _;
     use tokio::time::timeout;
@@ -263,14 +282,17 @@ mod tests {
     const TERM: u64 = 7;
 
     fn report(role: Role, url: Option<&str>) -> Report {
-        let last_will = url.map(|url| Request {
+        Report { last_will: url.map(request), ..Report::of(role, Duration::ZERO) }
+    }
+
+    fn request(url: &str) -> Request {
+        Request {
             method: "PUT".into(),
             url: url.into(),
             headers: Vec::new(),
             body: String::new(),
             timeout: Duration::from_secs(15),
-        });
-        Report { last_will, ..Report::of(role, Duration::ZERO) }
+        }
     }
 
     fn leading() -> Role {
@@ -278,7 +300,7 @@ mod tests {
     }
 
     /// What the supervisor is told next of whom: the address in the will.
-    fn next(link: &Link) -> Option<(usize, Option<String>)> {
+    fn next(link: &Link) -> Option<(Of, Option<String>)> {
         let (line, _) = link.waiting().next()?;
         match read(line.trim_end()) {
             Some(Message::Will { of, will }) => Some((of, will.map(|will| will.url))),
@@ -295,13 +317,28 @@ mod tests {
         step(0, leading(), Some("http://one"));
         step(1, leading(), Some("http://other"));
         step(0, leading(), Some("http://two"));
-        assert_eq!(next(&link), Some((0, Some("http://two".into()))));
-        assert_eq!(next(&link), Some((1, Some("http://other".into()))));
+        let own = Of::Candidate;
+        assert_eq!(next(&link), Some((own(0), Some("http://two".into()))));
+        assert_eq!(next(&link), Some((own(1), Some("http://other".into()))));
         step(0, leading(), None);
         assert_eq!(next(&link), None, "it holds");
         step(0, Role::Undecided, None);
         step(0, Role::Left, None);
-        assert_eq!(next(&link), Some((0, None)));
+        assert_eq!(next(&link), Some((own(0), None)));
+        assert_eq!(next(&link), None);
+    }
+
+    #[test]
+    fn the_newest_will_of_a_sign_is_told_first() {
+        let (link, of) = (Link::default(), Of::Sign("jobs/orders".into()));
+        link.stepped(0, &report(leading(), Some("http://lease")), Duration::ZERO, None);
+        for url in ["http://one", "http://two"] {
+            link.signed("jobs/orders", Some(&request(url)), None);
+        }
+        assert_eq!(next(&link), Some((of.clone(), Some("http://two".into()))));
+        assert_eq!(next(&link), Some((Of::Candidate(0), Some("http://lease".into()))));
+        link.signed("jobs/orders", None, None);
+        assert_eq!(next(&link), Some((of, None)));
         assert_eq!(next(&link), None);
     }
 
@@ -332,7 +369,9 @@ mod tests {
         let link = Link::default();
         let before = now();
         link.stepped(0, &report(leading(), Some("http://a")), Duration::from_secs(5), None);
-        let Some(Some(will)) = link.waiting().wills.remove(&0) else { panic!("no will") };
+        let Some(Some(will)) = link.waiting().wills.remove(&Of::Candidate(0)) else {
+            panic!("no will")
+        };
         let left = will.until - before;
         assert!(left >= Duration::from_secs(10) && left < Duration::from_secs(15), "{left:?}");
     }

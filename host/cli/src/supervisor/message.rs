@@ -16,18 +16,29 @@ pub(super) enum Message {
     },
     /// Who the candidate of a number is; none: it is there no longer.
     Candidate { of: usize, whose: Option<Whose> },
-    /// The last will of a candidate; none: the one from before is void.
-    Will { of: usize, will: Option<Will> },
+    /// A last will; none: the one from before is void.
+    Will { of: Of, will: Option<Will> },
     /// For the service manager, which listens to the supervisor alone.
     Notify(String),
     /// The exit code, however the runner ends: that of a command.
     Exit(u8),
 }
 
-/// The release of a lease.
+/// What a last will is about. Wills are sent in this order: until the others have noticed that a sign is gone, the leases
+/// are long released.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) enum Of {
+    /// The sign of life that the process left for shares of that election: it is to be deleted.
+    Sign(String),
+    /// The lease of the candidate of that number: it is to be released.
+    Candidate(usize),
+}
+
+/// A request that was made while the process lived.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Will {
-    pub term: u64,
+    /// The term of the leadership, where a lease is released.
+    pub term: Option<u64>,
     pub method: String,
     pub url: String,
     pub headers: Vec<(String, String)>,
@@ -45,7 +56,7 @@ mod tests {
     #[test]
     fn what_is_told_is_understood() {
         let will = Will {
-            term: 7,
+            term: Some(7),
             method: "PUT".into(),
             url: "http://127.0.0.1/a?b\n".into(),
             headers: vec![("x-ms-lease-action".into(), "release".into())],
@@ -53,9 +64,9 @@ mod tests {
             ca_file: Some("ca.pem".into()),
         };
         for told in [Some(will), None] {
-            let line = line(&Message::Will { of: 1, will: told.clone() });
+            let line = line(&Message::Will { of: Of::Candidate(1), will: told.clone() });
             assert_eq!(line.lines().count(), 1, "{line}");
-            let Some(Message::Will { of: 1, will }) = read(line.trim_end()) else {
+            let Some(Message::Will { of: Of::Candidate(1), will }) = read(line.trim_end()) else {
                 panic!("{line}")
             };
             assert!(will == told, "{line}");

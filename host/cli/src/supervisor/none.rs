@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::contract::Report;
+use tenure::contract::{Report, Request};
 
 pub(super) enum Part {
     Other,
@@ -50,6 +50,10 @@ impl Link {
     }
 
     pub(crate) fn stepped(&self, _: usize, _: &Report, _: Duration, _: Option<&OsString>) {
+        match self.0 {}
+    }
+
+    pub(crate) fn signed(&self, _: &str, _: Option<&Request>, _: Option<&OsString>) {
         match self.0 {}
     }
 

@@ -1,10 +1,11 @@
 //! The last wills that a runner left with its supervisor, and what becomes of them when it is dead.
 
-use super::message::{Message, Will};
+use super::last_words::{Fate, LastWords};
+use super::message::{Message, Of, Will};
 use crate::complaint;
 use crate::log::{Format, Log, Output, Style, Whose};
 use crate::systemd::ServiceManager;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::sync::Arc;
@@ -34,24 +35,11 @@ const AT_A_TIME: usize = 32;
 #[derive(Default)]
 pub(super) struct Wills {
     code: Option<u8>,
-    wills: BTreeMap<usize, Will>,
+    wills: BTreeMap<Of, Will>,
     log: Option<Style>,
     candidates: BTreeMap<usize, Whose>,
-}
-
-/// What became of a will.
-enum Fate {
-    Released,
-    /// The service knows another holder, or none.
-    NotHeld,
-    /// The service would not do it, with this status.
-    Refused(u16),
-    /// No answer was one, for this reason.
-    Unanswered(String),
-    /// It came too late to be sent.
-    Expired,
-    /// It was not sent for another reason.
-    Unsent(String),
+    /// Elections whose shares the runner was there for.
+    wholes: BTreeSet<String>,
 }
 
 impl Wills {
@@ -67,11 +55,18 @@ impl Wills {
             }
             Some(Message::Candidate { of, whose: None }) => {
                 self.candidates.remove(&of);
-                self.wills.remove(&of);
+                self.wills.remove(&Of::Candidate(of));
             }
             Some(Message::Exit(code)) => self.code = Some(code),
-            Some(Message::Will { of, will: Some(will) }) => drop(self.wills.insert(of, will)),
-            Some(Message::Will { of, will: None }) => drop(self.wills.remove(&of)),
+            Some(Message::Will { of, will }) => {
+                if let Of::Sign(whole) = &of {
+                    self.wholes.insert(whole.clone());
+                }
+                match will {
+                    Some(will) => drop(self.wills.insert(of, will)),
+                    None => drop(self.wills.remove(&of)),
+                }
+            }
             Some(Message::Notify(message)) => {
                 if let Some(manager) = manager {
                     manager.tell(&message);
@@ -109,30 +104,17 @@ impl Wills {
             complaint::print(format_args!("tenure: {subject}\n"));
             return;
         };
-        let terms: BTreeMap<_, _> = self.wills.iter().map(|(of, will)| (*of, will.term)).collect();
-        let mut fates = match gone {
+        let terms = self.wills.iter().map(|(of, will)| (of.clone(), will.term)).collect();
+        let fates = match gone {
             true => send_all(self.wills, hurry).await,
             false => BTreeMap::new(),
         };
         let Ok((log, written)) = Log::start(style) else { return };
+        let last_words = LastWords { subject, gone, terms, fates };
+        let told = last_words.all(&candidates, &self.wholes);
         // All of them first: one line is as wide as another.
-        let logs: Vec<_> = candidates.iter().map(|(of, whose)| (*of, log.of(whose))).collect();
-        for (of, log) in logs {
-            let rest = match (terms.get(&of), fates.remove(&of)) {
-                (None, _) => "it held no lease".to_owned(),
-                (Some(term), Some(fate)) => {
-                    format!("nothing of its work runs any more, and {}", fate.words(*term))
-                }
-                (Some(term), None) if !gone => format!(
-                    "some of its work could not be stopped, so its lease (term {term}) is not released; the others \
-                     wait until it ends"
-                ),
-                (Some(term), None) => format!(
-                    "its lease (term {term}) was not released before this process was told to end; the others wait \
-                     until it ends"
-                ),
-            };
-            let detail = format!("{subject}; {rest}");
+        let logs: Vec<_> = told.into_iter().map(|(whose, told)| (log.of(whose), told)).collect();
+        for (log, detail) in logs {
             log.event(&Event::Problem { class: Class::Process, detail });
         }
         drop(log);
@@ -142,9 +124,9 @@ impl Wills {
 
 /// What became of each will when all were answered, or `hurry` completed.
 async fn send_all(
-    wills: BTreeMap<usize, Will>,
+    wills: BTreeMap<Of, Will>,
     hurry: impl Future<Output = ()>,
-) -> BTreeMap<usize, Fate> {
+) -> BTreeMap<Of, Fate> {
     let (mut fates, mut sending) = (BTreeMap::new(), JoinSet::new());
     let places = Arc::new(Semaphore::new(AT_A_TIME));
     for (of, will) in wills {
@@ -152,7 +134,8 @@ async fn send_all(
         sending.spawn(async move {
             // Never closed.
             let _place = places.acquire_owned().await;
-            (of, will.send().await)
+            let fate = will.send().await;
+            (of, fate)
         });
     }
     let all = async {
@@ -170,7 +153,8 @@ async fn send_all(
 impl Will {
     /// Sends it, again and again until it is answered or of no use any more.
     async fn send(self) -> Fate {
-        let Self { method, url, headers, until, ca_file, .. } = self;
+        let Self { term, method, url, headers, until, ca_file } = self;
+        let what = if term.is_some() { "release lease" } else { "delete blob" };
         let (body, timeout) = (String::new(), TRY);
         let Ok(request) = (Request { method, url, headers, body, timeout }).to_http() else {
             return Fate::Unsent("it is no request".to_owned());
@@ -191,15 +175,16 @@ impl Will {
             }
             unanswered = match send(&clients, request.clone(), TRY.min(left)).await {
                 Ok(answer) => match answer.status().as_u16() {
-                    200 => return Fate::Released,
-                    // It was released before, or has run out and is another's.
-                    404 | 409 | 412 => return Fate::NotHeld,
+                    200 | 202 => return Fate::Done,
+                    404 if term.is_none() => return Fate::Done,
+                    // It was released before, or has run out and is another's; or the sign is a newer one.
+                    404 | 409 | 412 => return Fate::NotThat,
                     status @ (408 | 429 | 500..) => {
                         Some(format!("the service answered with status {status}"))
                     }
                     status => return Fate::Refused(status),
                 },
-                Err(failure) => Some(failure.problem("release lease", &origin).detail),
+                Err(failure) => Some(failure.problem(what, &origin).detail),
             };
             sleep(pause.min(left)).await;
             pause = LONGEST_PAUSE.min(2 * pause);
@@ -213,29 +198,4 @@ fn authorities(ca_file: Option<OsString>) -> Result<Authorities, String> {
     let read = fs::read(file).map_err(|error| error.to_string());
     let read = read.and_then(|pem| Authorities::from_pem(&pem).map_err(|e| e.to_string()));
     read.map_err(|why| format!("the file of --ca-file cannot be used any more: {why}"))
-}
-
-impl Fate {
-    fn words(self, term: u64) -> String {
-        match self {
-            Self::Released => {
-                format!("its lease (term {term}) was released, so that another candidate can lead")
-            }
-            Self::NotHeld => format!("its lease (term {term}) was not held any more"),
-            Self::Refused(status) => format!(
-                "the service refused to release its lease (term {term}) with status {status}; the others wait until \
-                 it ends"
-            ),
-            Self::Unanswered(why) => {
-                format!("its lease (term {term}) could not be released before it ran out: {why}")
-            }
-            Self::Expired => format!(
-                "its last will (term {term}) was not sent: the lease has run out by itself, or what \
-                 authorised the release has expired"
-            ),
-            Self::Unsent(why) => format!(
-                "its last will (term {term}) was not sent, since {why}; the others wait until the lease ends"
-            ),
-        }
-    }
 }

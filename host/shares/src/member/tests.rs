@@ -36,7 +36,7 @@ fn read(member: &mut Member, plan: Plan, now: Duration) {
     for ask in member.next(now) {
         let answer = match ask {
             Ask::ReadPlan(_) => Answer::Plan(plan.clone(), tag.clone()),
-            _ => Answer::Done,
+            _ => Answer::Signed(Tag("sign".to_owned())),
         };
         member.answered(&ask, answer, now);
     }
@@ -109,7 +109,7 @@ fn signs(member: &mut Member, from: Duration) -> Vec<u128> {
         for ask in member.next(now) {
             if matches!(ask, Ask::Sign(_)) {
                 at.push((now - from).as_millis());
-                member.answered(&ask, Answer::Done, now);
+                member.answered(&ask, Answer::Signed(Tag("sign".to_owned())), now);
             } else {
                 member.answered(&ask, Answer::SamePlan, now);
             }
@@ -149,10 +149,40 @@ fn one_that_leaves_takes_its_sign_back_until_that_is_done() {
     member.answered(&asks[1], Answer::NoPlan, Duration::ZERO);
     member.leave(Duration::ZERO);
     assert_eq!(member.next(Duration::ZERO), [], "the sign that is under way would come after");
-    member.answered(&asks[0], Answer::Done, SECOND / 2);
+    member.answered(&asks[0], Answer::Signed(Tag("sign".to_owned())), SECOND / 2);
     assert_eq!(member.next(SECOND / 2), [Ask::TakeBack]);
     member.answered(&Ask::TakeBack, Answer::Unknown, SECOND / 2);
     assert_eq!(member.next(2 * SECOND), [Ask::TakeBack, Ask::ReadPlan(None)]);
     member.answered(&Ask::TakeBack, Answer::Done, 2 * SECOND);
     assert_eq!(member.next(9 * SECOND), []);
+}
+
+#[test]
+fn its_will_is_about_the_newest_sign_that_is_known_to_be_written() {
+    let mut member = member("anna");
+    let sign = |member: &mut Member, now, answer| {
+        let asks = member.next(now);
+        let asked = asks.iter().find(|ask| matches!(ask, Ask::Sign(_) | Ask::TakeBack)).cloned();
+        member.answered(&asked.expect("it is due"), answer, now + SECOND / 10);
+    };
+    let signed = |tag: &str| Answer::Signed(Tag(tag.to_owned()));
+    let will = |member: &Member| member.will().map(|will| (will.sign.0.clone(), will.until));
+    assert_eq!(will(&member), None, "there is no sign");
+    sign(&mut member, Duration::ZERO, Answer::Unknown);
+    assert_eq!(will(&member), None, "nobody knows which it is");
+    sign(&mut member, SECOND, signed("one"));
+    // From before it was sent: then it is silent for too long.
+    assert_eq!(will(&member), Some(("one".to_owned(), 16 * SECOND)));
+    sign(&mut member, 2 * SECOND, signed("two"));
+    for answer in [Answer::Unknown, Answer::Refused] {
+        assert_eq!(will(&member), Some(("two".to_owned(), 17 * SECOND)));
+        let now = member.wake().expect("it goes on").max(3 * SECOND);
+        sign(&mut member, now, answer);
+    }
+    assert_eq!(will(&member), Some(("two".to_owned(), 17 * SECOND)));
+    member.leave(9 * SECOND);
+    sign(&mut member, 9 * SECOND, Answer::Unknown);
+    assert_eq!(will(&member), Some(("two".to_owned(), 17 * SECOND)), "it may be there yet");
+    sign(&mut member, 12 * SECOND, Answer::Done);
+    assert_eq!(will(&member), None, "it was taken back");
 }

@@ -55,3 +55,13 @@ fn a_place_that_no_member_has_is_nobodys() {
 fn each_share_of_each_split_has_a_blob_of_its_own() {
     assert_eq!(share(1, 3).suffix(plan().count()), "share.1.3-of-4");
 }
+
+#[test]
+fn a_share_is_known_by_the_suffix_of_its_election() {
+    let share = Share { split: 2, index: 31 };
+    assert_eq!(share.suffix(32), "share.2.31-of-32");
+    assert_eq!(Share::of_suffix("share.2.31-of-32"), Some(share));
+    for other in ["plan", "share.2.31", "share.2.x-of-32", "share.2.31-of-", "share.02.31-of-32"] {
+        assert_eq!(Share::of_suffix(other), None, "{other}");
+    }
+}

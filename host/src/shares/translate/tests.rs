@@ -80,7 +80,7 @@ fn each_is_about_the_blobs_of_the_protocol() {
 fn what_was_done_is_told() {
     let written = || Ok(Done::Written("\"2\"".to_owned()));
     let new = || Tag("\"2\"".to_owned());
-    assert_eq!(of(&Ask::Sign(sign("ada", 1, None)), written()), Answer::Done);
+    assert_eq!(of(&Ask::Sign(sign("ada", 1, None)), written()), Answer::Signed(new()));
     for gone in [Done::Deleted, Done::Missing] {
         assert_eq!(of(&Ask::TakeBack, Ok(gone.clone())), Answer::Done);
         assert_eq!(of(&Ask::Remove("ben".to_owned(), tag()), Ok(gone)), Answer::Done);

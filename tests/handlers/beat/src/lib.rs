@@ -27,6 +27,9 @@ mod handler {
     impl Guest for Beat {
         fn on_tick(turn: Turn) -> Result<(), String> {
             let started = Instant::now();
+            if let Some(share) = turn.share {
+                println!("share {} of {}", share.index, share.count);
+            }
             let every = milliseconds("BEAT_EVERY_MS", 20);
             let lasts = milliseconds("BEAT_FOR_MS", 1000);
             let url = std::env::var("BEAT_URL").map_err(|_| "BEAT_URL is not set".to_owned())?;

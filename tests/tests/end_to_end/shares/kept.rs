@@ -1,10 +1,13 @@
 //! What is kept beside an election for its shares, by the component that ships.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tenure::clock::{BootClock, Clock};
 use tenure::component::{ElectionComponent, Engine};
-use tenure::contract::{Event, Report, Role};
+use tenure::contract::{Event, Report, Request, Role};
+use tenure::egress::Authorities;
+use tenure::program::http::{self, Clients};
 use tenure::program::shares::SharesStore;
 use tenure::settings::{Variables, names};
 use tenure_shares::{Answer, Ask, Plan, Share, Sign, Tag};
@@ -68,6 +71,14 @@ async fn ask(store: &SharesStore, ask: &Ask) -> Answer {
     told.answer
 }
 
+/// Writes a sign: the tag that it has.
+async fn signed(store: &SharesStore, member: &str) -> Tag {
+    match ask(store, &Ask::Sign(sign(member))).await {
+        Answer::Signed(tag) => tag,
+        other => panic!("{other:?}"),
+    }
+}
+
 async fn signs(store: &SharesStore) -> Vec<(Sign, Tag)> {
     match ask(store, &Ask::List).await {
         Answer::Signs(signs) => signs,
@@ -90,15 +101,14 @@ async fn signs_come_and_go(store: Store) {
     assert_eq!(signs(&ada).await, []);
     candidate.step(None).await;
     assert_eq!(signs(&ada).await, []);
-    assert_eq!(ask(&ada, &Ask::Sign(sign("ada"))).await, Answer::Done);
-    assert_eq!(ask(&ben, &Ask::Sign(sign("ä/ben."))).await, Answer::Done);
+    let tags = [signed(&ben, "ä/ben.").await, signed(&ada, "ada").await];
     let both = signs(&ada).await;
     let of_both = both.iter().map(|(sign, _)| sign.clone()).collect::<Vec<_>>();
     assert_eq!(of_both, [sign("ä/ben."), sign("ada")], "in the order of their encoded names");
     let [(_, of_ben), (_, of_ada)] = both.try_into().unwrap();
+    assert_eq!([&of_ben, &of_ada], tags.each_ref(), "that is what was told");
     // Another sign is another version, also where it says the same.
-    assert_eq!(ask(&ada, &Ask::Sign(sign("ada"))).await, Answer::Done);
-    let (_, newer) = signs(&ada).await.pop().unwrap();
+    let newer = signed(&ada, "ada").await;
     assert_ne!(newer, of_ada);
     assert_eq!(ask(&ben, &Ask::Remove("ada".into(), of_ada)).await, Answer::Refused);
     assert_eq!(ask(&ben, &Ask::Remove("ada".into(), newer.clone())).await, Answer::Done);
@@ -108,6 +118,38 @@ async fn signs_come_and_go(store: Store) {
     assert_eq!(signs(&ada).await, [(sign("ä/ben."), of_ben)]);
     assert_eq!(ask(&ben, &Ask::TakeBack).await, Answer::Done);
     assert_eq!(signs(&ada).await, []);
+}
+
+/// As a supervisor sends it, which has neither a credential nor a component.
+async fn send(request: Request) -> u16 {
+    let clients = Arc::new(Clients::for_component(Authorities::default()));
+    let request = request.to_http().unwrap();
+    let answer = http::send(&clients, request, Duration::from_secs(30)).await.unwrap();
+    answer.status().as_u16()
+}
+
+async fn a_last_will_deletes_one_sign(store: Store) {
+    let mut candidate = Candidate::of(&store.connection_string(), &whole()).await;
+    candidate.step(None).await;
+    let (ada, ben) = (candidate.shares("ä/ada."), candidate.shares("ben"));
+    let first = signed(&ada, "ä/ada.").await;
+    let of_first = ada.prepare(&first).await.unwrap().unwrap();
+    let second = signed(&ada, "ä/ada.").await;
+    let of_second = ada.prepare(&second).await.unwrap().unwrap();
+    signed(&ben, "ben").await;
+    assert_eq!(signs(&ben).await.len(), 2, "nothing was sent");
+    assert_eq!(send(of_first).await, 412, "it is another one");
+    assert_eq!(signs(&ben).await.len(), 2);
+    assert!(of_second.timeout > Duration::ZERO && of_second.timeout <= Duration::from_secs(900));
+    assert_eq!(send(of_second.clone()).await, 202);
+    let left = signs(&ben).await.into_iter().map(|(sign, _)| sign).collect::<Vec<_>>();
+    assert_eq!(left, [sign("ben")]);
+    // It comes a second time, when there is nothing, and when there is a process of that name again.
+    let again = send(of_second.clone()).await;
+    assert!(matches!(again, 404 | 412), "{again}");
+    signed(&ada, "ä/ada.").await;
+    assert_eq!(send(of_second).await, 412);
+    assert_eq!(signs(&ben).await.len(), 2);
 }
 
 async fn one_plan_is_written_over_what_was_read(store: Store) {
@@ -135,7 +177,7 @@ async fn a_list_has_more_than_one_page(store: Store) {
     let mut expected = (0..1001).map(|number| format!("m-{number}")).collect::<Vec<_>>();
     let ada = candidate.shares("ada");
     for name in &expected {
-        assert_eq!(ask(&ada, &Ask::Sign(sign(name))).await, Answer::Done);
+        signed(&ada, name).await;
     }
     // Beside other elections, whose names begin alike.
     let plan = Plan::first(1);
@@ -181,6 +223,16 @@ async fn signs_come_and_go_in_azurite() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_last_will_deletes_one_sign_in_the_embedded_store() {
+    a_last_will_deletes_one_sign(Store::embedded().await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_last_will_deletes_one_sign_in_azurite() {
+    a_last_will_deletes_one_sign(Store::shared_azurite(false).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_of_shares_is_kept_in_the_embedded_store() {
     one_plan_is_written_over_what_was_read(Store::embedded().await.unwrap()).await;
 }
@@ -220,7 +272,7 @@ async fn who_may_not_list_is_told_what_it_takes() {
         with_sas(&store.connection_string(), Scope::Container(container.clone()), letters)
     };
     let may_not = Candidate::of(&allowed("rcwd"), &whole).await.shares("ada");
-    assert_eq!(ask(&may_not, &Ask::Sign(sign("ada"))).await, Answer::Done);
+    signed(&may_not, "ada").await;
     let told = may_not.ask(&Ask::List).await.unwrap();
     assert_eq!(told.answer, Answer::Refused);
     let problem = told.problem.unwrap().detail;
@@ -245,6 +297,6 @@ async fn nobody_knows_what_became_of_what_was_not_answered() {
         assert!(told.problem.is_some(), "{asked:?}");
     }
     let store = stopped.start().await.unwrap();
-    assert_eq!(ask(&ada, &Ask::Sign(sign("ada"))).await, Answer::Done);
+    signed(&ada, "ada").await;
     drop(store);
 }

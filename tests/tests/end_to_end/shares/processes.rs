@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
+use tenure_store::{Entry, Verb};
 use tenure_tests::{Candidate, Group, Sink, Store};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
@@ -50,9 +52,14 @@ impl Stage {
     }
 
     fn start(&self, name: &str, more: &[&str]) -> Candidate {
+        self.start_with(name, &[&["--failover", "10s"], more].concat())
+    }
+
+    /// The same, without fail-over.
+    fn start_with(&self, name: &str, more: &[&str]) -> Candidate {
         let shares = SHARES.to_string();
         let (who, place) = (format!("WHO={name}"), format!("PLACE={}", self.place.display()));
-        let own = ["--shares", &shares, "--failover", "10s", "--env", &who, "--env", &place];
+        let own = ["--shares", &shares, "--env", &who, "--env", &place];
         let more = own.iter().chain(more).copied().collect::<Vec<_>>();
         Candidate::spawn(name, self.group.command(name, &more, &["sh", "-c", WORK])).unwrap()
     }
@@ -275,4 +282,78 @@ async fn processes_come_and_go_in_the_embedded_store() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_come_and_go_in_azurite() {
     processes_come_and_go(Store::shared_azurite(false).await.unwrap()).await;
+}
+
+/// A member that is silent is missed after 3 S, which is the lease.
+const LEASE: Duration = Duration::from_secs(60);
+
+/// What the store was asked about the blob whose name ends so, and did.
+fn done(store: &Store, ends: &str, verb: Verb) -> Vec<Entry> {
+    let Store::Embedded(store) = store else { panic!("it has no such log") };
+    store.with(|service| {
+        let of = |entry: &&Entry| entry.verb == verb && entry.blob.ends_with(ends);
+        service.log().entries().filter(of).filter(|e| e.status < 300).cloned().collect()
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_shares_of_a_process_that_is_killed_are_taken_over_before_it_would_be_missed() {
+    let store = Store::embedded().await.unwrap();
+    let stage = Stage::of(&store).await;
+    let lease = format!("{}s", LEASE.as_secs());
+    let ada = stage.start_with("ada", &["--lease", &lease]);
+    stage.balanced(&["ada"], SHARES).await;
+    let mut ben = stage.start_with("ben", &["--lease", &lease]);
+    let told = stage.balanced(&["ada", "ben"], SHARES).await;
+    let held = planned(&told).into_iter().filter(|(_, who)| who == "ben").map(|(share, _)| share);
+    let held = held.collect::<Vec<_>>();
+    assert_eq!(held.len(), 4, "{told}");
+
+    kill_process(ben.runner().unwrap(), Signal::KILL).unwrap();
+    assert_eq!(ben.end(SOON).await.unwrap().code(), Some(128 + 9));
+    let lines = ben.all_lines().await;
+    let of_process = lines.iter().filter(|line| line.event["class"] == "process");
+    let of_process = of_process.map(|line| &line.event).collect::<Vec<_>>();
+    let [told] = of_process.as_slice() else { panic!("{of_process:?}") };
+    assert_eq!(told["election"], stage.group.election.as_str(), "{told}");
+    let text = told["detail"].as_str().unwrap();
+    assert!(text.contains("was killed by SIGKILL; nothing of its work runs any more; "), "{text}");
+    assert!(
+        text.contains("; the leases of shares ") && text.contains(" were released; "),
+        "{text}"
+    );
+    assert!(text.ends_with("deleted, so that the others take over its shares at once"), "{text}");
+
+    stage.balanced(&["ada"], SHARES).await;
+    let sign = ".member.ben";
+    let last = done(&store, sign, Verb::PutBlob).pop().unwrap().at;
+    let deleted = done(&store, sign, Verb::DeleteBlob);
+    let [deleted] = deleted.as_slice() else { panic!("{deleted:?}") };
+    for share in held {
+        let acquired = done(&store, &format!(".{share}-of-{SHARES}"), Verb::Acquire).pop().unwrap();
+        assert!(acquired.at > deleted.at, "{acquired:?} before {deleted:?}");
+        let after = acquired.at - last;
+        assert!(
+            after < LEASE,
+            "share {share}, {after:?} after the last sign: {}",
+            ada.transcript()
+        );
+    }
+    assert_eq!(wrong(&beats(&stage.place)), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_component_is_told_which_share_its_turn_is_for() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let ada = group.start("ada", &["--shares", "3"]).unwrap();
+    for index in 0..3 {
+        let (election, told) =
+            (format!("{}.share.1.{index}-of-3", group.election), format!("share {index} of 3"));
+        let is_it = |line: &tenure_tests::Line| {
+            line.event["election"] == election.as_str() && line.event.to_string().contains(&told)
+        };
+        ada.line(&told, 0, SOON, is_it).await;
+    }
 }

@@ -1,0 +1,297 @@
+//! What a supervisor tells of a runner that has died, and of its last wills: a line for each election, and one for all
+//! shares of a whole.
+
+use super::message::Of;
+use crate::log::Whose;
+use crate::shares::ranges;
+use std::collections::{BTreeMap, BTreeSet};
+use tenure::program::shares::Share;
+
+/// What became of a will.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// The lease was released, or the sign is gone.
+    Done,
+    /// The service knows another holder, or none; or another sign.
+    NotThat,
+    /// The service would not do it, with this status.
+    Refused(u16),
+    /// No answer was one, for this reason.
+    Unanswered(String),
+    /// It came too late to be sent.
+    Expired,
+    /// It was not sent for another reason.
+    Unsent(String),
+}
+
+/// How a runner ended, and what became of what it left.
+pub(super) struct LastWords {
+    /// Who ended, and how.
+    pub subject: String,
+    /// The end of all its work was seen.
+    pub gone: bool,
+    /// What it left, each with the term where it is the release of a lease.
+    pub terms: BTreeMap<Of, Option<u64>>,
+    /// Those that were sent in time.
+    pub fates: BTreeMap<Of, Fate>,
+}
+
+impl LastWords {
+    /// All lines, each with whose it is. The runner was there for shares of these wholes.
+    pub(super) fn all<'a>(
+        &self,
+        candidates: &'a BTreeMap<usize, Whose>,
+        wholes: &BTreeSet<String>,
+    ) -> Vec<(&'a Whose, String)> {
+        let share = |election: &str| {
+            wholes.iter().find_map(|whole| {
+                let suffix = election.strip_prefix(whole.as_str())?.strip_prefix('.')?;
+                Some((whole.clone(), Share::of_suffix(suffix)?))
+            })
+        };
+        let mut shares: BTreeMap<String, Vec<(Share, usize)>> = BTreeMap::new();
+        let mut lines = Vec::new();
+        for (of, whose) in candidates {
+            match share(&whose.election) {
+                Some((whole, share)) => shares.entry(whole).or_default().push((share, *of)),
+                None => lines.push((*of, whose)),
+            }
+        }
+        let told = |(of, whose): (usize, &'a Whose)| {
+            let told = match wholes.contains(&whose.election) {
+                true => {
+                    let mut shares = shares.remove(&whose.election).unwrap_or_default();
+                    shares.sort_unstable();
+                    self.of_member(&whose.election, of, &shares)
+                }
+                false => self.of_election(of),
+            };
+            (whose, format!("{}; {told}", self.subject))
+        };
+        lines.into_iter().map(told).collect()
+    }
+
+    /// Of a candidate that is on its own.
+    fn of_election(&self, of: usize) -> String {
+        let of = Of::Candidate(of);
+        let Some(Some(term)) = self.terms.get(&of) else { return "it held no lease".to_owned() };
+        let lease = format!("its lease (term {term})");
+        match self.fates.get(&of) {
+            Some(fate) => {
+                format!("nothing of its work runs any more, and {}", fate.of_lease(&lease, *term))
+            }
+            None if self.gone => format!(
+                "{lease} was not released before this process was told to end; the others wait until it ends"
+            ),
+            None => format!(
+                "some of its work could not be stopped, so {lease} is not released; the others wait until it ends"
+            ),
+        }
+    }
+
+    /// Of a member for the shares of that election, whose candidate for the whole is `own`.
+    fn of_member(&self, whole: &str, own: usize, shares: &[(Share, usize)]) -> String {
+        let sign = Of::Sign(whole.to_owned());
+        let mut clauses = Vec::new();
+        if !self.gone {
+            clauses.push("some of its work could not be stopped".to_owned());
+        } else if !self.fates.is_empty() {
+            clauses.push("nothing of its work runs any more".to_owned());
+        }
+        let of_shares = shares.iter().map(|(share, of)| (Some(share.index), *of));
+        let mut leases: Vec<(Option<&Fate>, Vec<Option<u32>>)> = Vec::new();
+        for (share, of) in of_shares.chain([(None, own)]) {
+            let of = Of::Candidate(of);
+            if self.terms.contains_key(&of) {
+                let fate = self.fates.get(&of);
+                match leases.iter_mut().find(|(known, _)| *known == fate) {
+                    Some((_, those)) => those.push(share),
+                    None => leases.push((fate, vec![share])),
+                }
+            }
+        }
+        if leases.is_empty() {
+            clauses.push("it held no share".to_owned());
+        }
+        clauses.extend(leases.iter().map(|(fate, those)| self.of_leases(*fate, those)));
+        if self.terms.contains_key(&sign) {
+            clauses.push(self.of_sign(self.fates.get(&sign)));
+        }
+        clauses.join("; ")
+    }
+
+    /// Of the leases of these shares, and of the whole, which is none of them.
+    fn of_leases(&self, fate: Option<&Fate>, those: &[Option<u32>]) -> String {
+        let shares = those.iter().copied().flatten().collect::<Vec<_>>();
+        let named = match shares.as_slice() {
+            [] => "the whole".to_owned(),
+            [share] => format!("share {share}"),
+            shares => format!("shares {}", ranges(shares)),
+        };
+        let of_whole =
+            if those.len() > shares.len() && !shares.is_empty() { " and the whole" } else { "" };
+        let (leases, were) = if those.len() == 1 { ("lease", "was") } else { ("leases", "were") };
+        let leases = format!("the {leases} of {named}{of_whole}");
+        let not = format!("{leases} {were} not released");
+        match fate {
+            Some(Fate::Done) => return format!("{leases} {were} released"),
+            Some(Fate::NotThat) => return format!("{leases} {were} not held any more"),
+            Some(fate) => format!("{not}{}", fate.why_not()),
+            None => format!("{not}{}", self.why_unsent()),
+        }
+    }
+
+    fn of_sign(&self, fate: Option<&Fate>) -> String {
+        let why = match fate {
+            Some(Fate::Done) => {
+                return "its sign of life was deleted, so that the others take over its shares at once"
+                    .to_owned();
+            }
+            Some(Fate::NotThat) => {
+                ": it wrote one whose answer did not come any more, or another process has its name"
+                    .to_owned()
+            }
+            Some(fate) => fate.why_not(),
+            None => self.why_unsent().to_owned(),
+        };
+        format!(
+            "its sign of life was not deleted{why}; the others take over its shares when they have missed it for too long"
+        )
+    }
+
+    /// Why nothing was sent.
+    fn why_unsent(&self) -> &'static str {
+        if self.gone { " before this process was told to end" } else { "" }
+    }
+}
+
+impl Fate {
+    /// Of the lease of that term.
+    fn of_lease(&self, lease: &str, term: u64) -> String {
+        match self {
+            Self::Done => format!("{lease} was released, so that another candidate can lead"),
+            Self::NotThat => format!("{lease} was not held any more"),
+            Self::Refused(status) => format!(
+                "the service refused to release {lease} with status {status}; the others wait until it ends"
+            ),
+            Self::Unanswered(why) => {
+                format!("{lease} could not be released before it ran out: {why}")
+            }
+            Self::Expired => format!(
+                "its last will (term {term}) was not sent: the lease has run out by itself, or what \
+                 authorised the release has expired"
+            ),
+            Self::Unsent(why) => format!(
+                "its last will (term {term}) was not sent, since {why}; the others wait until the lease ends"
+            ),
+        }
+    }
+
+    /// Why a lease was not released, or a sign not deleted.
+    fn why_not(&self) -> String {
+        match self {
+            Self::Done | Self::NotThat => String::new(),
+            Self::Refused(status) => format!(": the service refused it with status {status}"),
+            Self::Unanswered(why) => format!(" in time: {why}"),
+            Self::Expired => ": it was too late, or what authorised it had expired".to_owned(),
+            Self::Unsent(why) => format!(", since {why}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = "jobs/orders";
+
+    /// A runner that had a candidate for the whole, for shares 0 to 3 and 9 of ten, and for another election.
+    struct Scene {
+        candidates: BTreeMap<usize, Whose>,
+        words: LastWords,
+    }
+
+    fn scene(fates: &[(Of, Fate)], unsent: &[Of]) -> Scene {
+        let suffixes = ["", ".share.1.0-of-10", ".share.1.1-of-10", ".share.1.2-of-10"];
+        let own = suffixes.into_iter().chain([".share.1.3-of-10", ".share.1.9-of-10"]);
+        let elections = own.map(|suffix| format!("{WHOLE}{suffix}")).chain(["jobs/else".into()]);
+        let whose = |election| Whose { election, candidate: "ada".to_owned() };
+        let term = |of: &Of| (of.clone(), matches!(of, Of::Candidate(_)).then_some(7));
+        let terms = fates.iter().map(|(of, _)| of).chain(unsent).map(term).collect();
+        let fates = fates.iter().cloned().collect();
+        let subject = "the process was killed".to_owned();
+        Scene {
+            candidates: elections.map(whose).enumerate().collect(),
+            words: LastWords { subject, gone: true, terms, fates },
+        }
+    }
+
+    impl Scene {
+        fn told(&self) -> Vec<(&str, String)> {
+            let wholes = BTreeSet::from([WHOLE.to_owned()]);
+            let all = self.words.all(&self.candidates, &wholes);
+            let told = |text: String| text.replace("the process was killed; ", "");
+            all.into_iter().map(|(whose, text)| (whose.election.as_str(), told(text))).collect()
+        }
+    }
+
+    fn sign() -> Of {
+        Of::Sign(WHOLE.to_owned())
+    }
+
+    const LEASE: fn(usize) -> Of = Of::Candidate;
+
+    #[test]
+    fn all_shares_of_a_whole_have_one_line() {
+        let done = |of| (of, Fate::Done);
+        let scene =
+            scene(&[sign(), LEASE(1), LEASE(2), LEASE(3), LEASE(5), LEASE(6)].map(done), &[]);
+        let expected = "nothing of its work runs any more; the leases of shares 0–2, 9 were released; its sign of life \
+                        was deleted, so that the others take over its shares at once";
+        let other = "nothing of its work runs any more, and its lease (term 7) was released, so that another candidate \
+                     can lead";
+        assert_eq!(scene.told(), [(WHOLE, expected.into()), ("jobs/else", other.into())]);
+    }
+
+    #[test]
+    fn what_went_wrong_is_told_apart_from_what_was_done() {
+        let fates = [
+            (LEASE(0), Fate::Done),
+            (LEASE(1), Fate::Refused(403)),
+            (LEASE(2), Fate::Refused(403)),
+            (LEASE(4), Fate::Done),
+            (sign(), Fate::NotThat),
+        ];
+        let scene = scene(&fates, &[]);
+        let expected = "nothing of its work runs any more; the leases of shares 0–1 were not released: the service refused \
+                        it with status 403; the leases of share 3 and the whole were released; its sign of life was not \
+                        deleted: it wrote one whose answer did not come any more, or another process has its name; the \
+                        others take over its shares when they have missed it for too long";
+        let told = scene.told();
+        assert_eq!(told[0], (WHOLE, expected.into()));
+        assert_eq!(told[1], ("jobs/else", "it held no lease".into()));
+    }
+
+    #[test]
+    fn nothing_is_told_of_a_sign_that_was_taken_back() {
+        assert_eq!(scene(&[], &[]).told()[0], (WHOLE, "it held no share".into()));
+    }
+
+    #[test]
+    fn why_nothing_was_sent_is_told() {
+        let mut scene = scene(&[], &[LEASE(0), LEASE(5), sign()]);
+        let rest = "; the others take over its shares when they have missed it for too long";
+        let hurried = "before this process was told to end";
+        let expected = format!(
+            "the leases of share 9 and the whole were not released {hurried}; its sign of life was not deleted \
+             {hurried}{rest}"
+        );
+        assert_eq!(scene.told()[0], (WHOLE, expected));
+        scene.words.gone = false;
+        let expected = format!(
+            "some of its work could not be stopped; the leases of share 9 and the whole were not released; its sign \
+             of life was not deleted{rest}"
+        );
+        assert_eq!(scene.told()[0], (WHOLE, expected));
+    }
+}
