@@ -149,7 +149,7 @@ pub struct Written {
     pub done: bool,
     /// Whether the field of a later version is there.
     pub later: bool,
-    /// The successor that it names: the number in its name.
+    /// The successor that it names: the number in its name; one that no candidate has, for any other name.
     pub successor: Option<usize>,
     /// The number of the beat.
     pub beat: u64,

@@ -98,8 +98,9 @@ impl Wire {
                                 write.done = matches!(outcome, "succeeded" | "abandoned");
                             }
                             "tenuresuccessor" => {
+                                let number = value.strip_prefix('m').map(str::parse);
                                 write.successor =
-                                    value.strip_prefix('m').and_then(|number| number.parse().ok());
+                                    Some(number.and_then(Result::ok).unwrap_or(STRANGER));
                             }
                             "tenurebeat" => write.beat = value.parse().unwrap_or(0),
                             "tenurepromiseterm" => promised_in = value.parse().unwrap_or(0),
@@ -244,6 +245,9 @@ const NOTHING: Written = Written {
     beat: 0,
     promise: 0,
 };
+
+/// The successor that a leader names because a stranger announced one: no candidate has that name.
+const STRANGER: usize = usize::MAX;
 
 /// Where announcements are left.
 const SUCCESSOR: &str = "successor";
