@@ -97,6 +97,11 @@ impl Wire {
                                 outcome = value;
                                 write.done = matches!(outcome, "succeeded" | "abandoned");
                             }
+                            "tenurefailure" => {
+                                let (slot, rest) = value.split_once('/').unwrap_or_default();
+                                let at = rest.split('/').next().unwrap_or_default();
+                                write.failed = (nanoseconds(slot), nanoseconds(at));
+                            }
                             "tenuresuccessor" => {
                                 let number = value.strip_prefix('m').map(str::parse);
                                 write.successor =
@@ -240,6 +245,7 @@ const NOTHING: Written = Written {
     },
     finished: 0,
     done: false,
+    failed: (0, 0),
     later: false,
     successor: None,
     beat: 0,
