@@ -147,9 +147,11 @@ pub struct Written {
     pub finished: u64,
     /// At-least-once delivery is done with that slot.
     pub done: bool,
+    /// The newest turn that did not succeed: its slot, and when the leader heard of its end, in nanoseconds since 1970.
+    pub failed: (u64, u64),
     /// Whether the field of a later version is there.
     pub later: bool,
-    /// The successor that it names: the number in its name.
+    /// The successor that it names: the number in its name; one that no candidate has, for any other name.
     pub successor: Option<usize>,
     /// The number of the beat.
     pub beat: u64,

@@ -99,9 +99,15 @@ impl Wire {
                                 outcome = value;
                                 write.done = matches!(outcome, "succeeded" | "abandoned");
                             }
+                            "tenurefailure" => {
+                                let (slot, rest) = value.split_once('/').unwrap_or_default();
+                                let at = rest.split('/').next().unwrap_or_default();
+                                write.failed = (nanoseconds(slot), nanoseconds(at));
+                            }
                             "tenuresuccessor" => {
+                                let number = value.strip_prefix('m').map(str::parse);
                                 write.successor =
-                                    value.strip_prefix('m').and_then(|number| number.parse().ok());
+                                    Some(number.and_then(Result::ok).unwrap_or(STRANGER));
                             }
                             "tenurebeat" => write.beat = value.parse().unwrap_or(0),
                             "tenurepromiseterm" => promised_in = value.parse().unwrap_or(0),
@@ -241,11 +247,15 @@ const NOTHING: Written = Written {
     },
     finished: 0,
     done: false,
+    failed: (0, 0),
     later: false,
     successor: None,
     beat: 0,
     promise: 0,
 };
+
+/// The successor that a leader names because a stranger announced one: no candidate has that name.
+const STRANGER: usize = usize::MAX;
 
 /// Where announcements are left.
 const SUCCESSOR: &str = "successor";

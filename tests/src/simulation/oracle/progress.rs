@@ -10,7 +10,7 @@
 //!   apart.
 
 use super::super::fault::Step;
-use super::super::history::{Entry, History, Label, Life, Periods, What, Who, Written};
+use super::super::history::{Entry, History, Label, Life, Periods, Triggered, What, Who, Written};
 use super::super::token::GOOD;
 use super::super::world::Millis;
 use super::calm::{Calm, Leadership, between, four_round_trips, slowly};
@@ -44,6 +44,7 @@ struct Ran {
     from: Millis,
     to: Millis,
     slot: u64,
+    attempt: u32,
     label: Option<Label>,
 }
 
@@ -80,8 +81,8 @@ fn turns(history: &History) -> Vec<Ran> {
     let mut turns: Vec<Ran> = Vec::new();
     for Entry { at, what } in &history.entries {
         match *what {
-            What::TurnBegan { who, term, slot, label, .. } => {
-                turns.push(Ran { who, term, from: *at, to: Millis::MAX, slot, label });
+            What::TurnBegan { who, term, slot, attempt, label } => {
+                turns.push(Ran { who, term, from: *at, to: Millis::MAX, slot, attempt, label });
             }
             What::TurnOver(who, term) => {
                 let open = turns.iter_mut().rev().find(|turn| (turn.who, turn.term) == (who, term));
@@ -296,10 +297,24 @@ impl Judge<'_> {
         turn.label.is_some() || newest.take(1).all(|write| write.most == 0)
     }
 
+    /// Whether the record tells how a turn ended. Where its leader could not write for a while, the claim of the next
+    /// attempt at a value or a trigger may be due by then. That says nothing of the attempt before, but the
+    /// newest failure on record does.
     fn is_on_record(&self, turn: &Ran, end: Millis) -> bool {
+        let before = between(self.history, 0, turn.to).iter().rev();
+        let before =
+            before.filter_map(|entry| self.history.carried_out(entry.what)?.write.as_ref());
+        let failed = before.map(|write| write.failed).next();
+        let fails = |write: &Written| write.failed.0 == turn.slot && Some(write.failed) != failed;
+        let next = |write: &Written, attempt| attempt > turn.attempt && fails(write);
         let tells = |write: &Written| match turn.label {
-            Some(Label::Value(value)) => write.value.0 != value || write.value_ended,
-            Some(Label::Trigger(number)) => write.trigger.number != number || write.trigger.ended,
+            Some(Label::Value(value)) => {
+                write.value.0 != value || write.value_ended || next(write, write.value.2)
+            }
+            Some(Label::Trigger(number)) => {
+                let Triggered { number: newest, attempt, ended, .. } = write.trigger;
+                newest != number || ended || next(write, attempt)
+            }
             None => write.finished >= turn.slot,
         };
         between(self.history, turn.to, end).iter().any(|entry| {

@@ -263,7 +263,9 @@ impl Judge<'_> {
             self.tell(at, format!("trigger {number} is left neither completed nor abandoned"));
         }
         let done = write.finished == write.slot && write.done;
-        let old = at.saturating_sub(since) > LEFT;
+        // Triggers come before another attempt at a slot. Where round trips take seconds, eight that wait take longer
+        // than all else: so the slot is left from when no other one of them was claimed.
+        let old = at.saturating_sub(since) > LEFT && triggered;
         if write.most > 0 && old && write.attempt > 0 && !done {
             let slot = write.slot / 1_000_000_000;
             self.tell(at, format!("slot {slot} is left neither completed nor abandoned"));
