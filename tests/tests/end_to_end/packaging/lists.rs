@@ -279,3 +279,14 @@ async fn many_elections_come_and_go_while_as_many_others_work() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn elections_of_a_list_cannot_be_split() {
+    for names in ["one\ntwo\n", "# none yet\n"] {
+        let mut scene =
+            Scene::start(names, "every = \"1m\"\nshares = 4\ncommand = [\"true\"]\n").await;
+        assert_eq!(scene.process.end(SOON).await.unwrap().code(), Some(2));
+        let told = scene.process.errors();
+        assert!(told.contains("shares\n    elections of a list cannot be split\n"), "{told}");
+    }
+}

@@ -86,7 +86,13 @@ impl Stage {
                 let held = |name: &&str| planned.values().filter(|who| *who == name).count();
                 let is_held = judge_holders(&told, &planned, &before);
                 if planned.len() == shares as usize && told["count"] == shares {
-                    let code = if is_held { 0 } else { 1 };
+                    let unread = |share: &Value| !share["problem"].is_null();
+                    let code =
+                        match told["shares"].as_array().is_some_and(|all| all.iter().any(unread)) {
+                            true => 2,
+                            false if is_held => 0,
+                            false => 1,
+                        };
                     assert_eq!(output.status.code(), Some(code), "{output:?}");
                     // Whoever beats from now on.
                     if is_held
