@@ -134,8 +134,8 @@ impl LastWords {
         let leases = format!("the {leases} of {named}{of_whole}");
         let not = format!("{leases} {were} not released");
         match fate {
-            Some(Fate::Done) => return format!("{leases} {were} released"),
-            Some(Fate::NotThat) => return format!("{leases} {were} not held any more"),
+            Some(Fate::Done) => format!("{leases} {were} released"),
+            Some(Fate::NotThat) => format!("{leases} {were} not held any more"),
             Some(fate) => format!("{not}{}", fate.why_not()),
             None => format!("{not}{}", self.why_unsent()),
         }
