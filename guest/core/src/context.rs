@@ -265,13 +265,17 @@ impl Context<'_> {
 
     /// Whether this candidate leaves the lease to the others.
     pub fn stays_out(&self) -> bool {
-        let Steering { paused, out_until, .. } = self.state.steering;
-        let out = paused || self.now < out_until || self.state.health.is_out(self.now);
-        out || self.settings.observes
+        self.state.steering.paused || self.now < self.out_until() || self.settings.observes
+    }
+
+    /// Whoever warms up, or rests, leaves the lease to the others until then.
+    fn out_until(&self) -> Moment {
+        self.state.steering.out_until.max(self.state.health.out_until())
     }
 
     /// Between two tries of a follower, or after one of its requests failed. A follower that is to take over
-    /// before the lease ends looks as often as the leader beats, if it does, or has no record yet to do so.
+    /// before the lease ends looks as often as the leader beats, if it does, or has no record yet to do so; and it
+    /// looks whether there is such a leader as soon as it comes back to the race.
     pub fn next_try(&self, chance: &mut dyn Chance) -> Moment {
         let Follower { pulse, following, .. } = &self.state.follower;
         let may_beat = pulse.is_some() || *following == Some(None);
@@ -281,7 +285,9 @@ impl Context<'_> {
         };
         let rarely =
             if mutant!(RarePolls) { 4 * self.settings.timings.lease } else { Duration::ZERO };
-        self.now + jittered(poll, chance) + rarely
+        let next = self.now + jittered(poll, chance) + rarely;
+        let back = Some(self.out_until()).filter(|back| self.now < *back);
+        back.filter(|_| self.failover().is_some()).map_or(next, |back| next.min(back))
     }
 
     /// After a race that another candidate won, which may beat.

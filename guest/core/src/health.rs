@@ -96,9 +96,9 @@ impl Health {
         self.unraised = 0;
     }
 
-    /// Whether the candidate must not contend at `now`.
-    pub fn is_out(&self, now: Moment) -> bool {
-        now < self.out_until.max(self.unraised_until)
+    /// The candidate must not contend before.
+    pub fn out_until(&self) -> Moment {
+        self.out_until.max(self.unraised_until)
     }
 
     /// That nothing got on record for so long, and what to do about it, for people.
@@ -171,8 +171,7 @@ mod tests {
         for outcome in [Outcome::Trapped, Outcome::TimedOut] {
             let mut health = Health::default();
             assert_eq!(ends(&mut health, outcome), Some(seconds(15)));
-            assert!(health.is_out(seconds(115) - Duration::from_nanos(1)));
-            assert!(!health.is_out(seconds(115)));
+            assert_eq!(health.out_until(), seconds(115));
         }
     }
 
@@ -182,7 +181,7 @@ mod tests {
         assert_eq!(ends(&mut health, Outcome::Failed), None);
         assert_eq!(ends(&mut health, Outcome::Failed), None);
         assert_eq!(ends(&mut health, Outcome::CutOff), None, "which tells nothing");
-        assert!(!health.is_out(seconds(100)));
+        assert!(health.out_until() <= seconds(100));
         assert!(ends(&mut health, Outcome::Failed).is_some());
         assert!(ends(&mut health, Outcome::Failed).is_some(), "and the next one does so at once");
     }

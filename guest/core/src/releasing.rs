@@ -54,7 +54,7 @@ fn last_write(hold: &Hold, now: Moment) -> Option<Write> {
 
 /// The work of a leadership that ended was seen stopped: its lease is released now, unless it is lost.
 pub(super) fn stopped(lease: Option<LeaseId>, context: &Context<'_>) -> Phase {
-    let at_once = lease.is_some() && !context.state.health.is_out(context.now);
+    let at_once = lease.is_some() && context.state.health.out_until() <= context.now;
     let pause = if at_once { Duration::ZERO } else { context.settings.timings.poll / 2 };
     let then = context.now + pause;
     lease.map_or_else(|| over(then, context), |l| Phase::Releasing(release(l, then, context)))

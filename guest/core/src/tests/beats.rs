@@ -286,6 +286,20 @@ fn a_candidate_that_is_paused_takes_nothing_over() {
     assert!(broken.is_none());
 }
 
+/// Whoever comes back to the race looks at once, so that the promise of a leader that is dead is counted from then.
+#[test]
+fn a_candidate_that_comes_back_to_the_race_looks_at_once() {
+    let out = seconds(7);
+    let mut follower = Candidate::new(&[WITHIN, (variable::WARM_UP, "7s")]);
+    let (back, dead) = (follower.now + out, of_leader(4, PROMISE));
+    let broken = until_asked(&mut follower, "break lease", seconds(30), |o, at| match o {
+        Operation::Read { .. } => seen(o, at, "leased", &dead),
+        _ => available(o, at),
+    });
+    let counted = broken.unwrap().sent - back;
+    assert!((PROMISE..PROMISE + BEAT).contains(&counted), "{counted:?}");
+}
+
 /// A beat that was seen counts for nothing when an answer shows that nobody leads, or none can tell.
 #[test]
 fn a_promise_ends_with_the_record_that_it_stood_on() {

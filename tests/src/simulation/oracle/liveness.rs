@@ -166,7 +166,7 @@ fn hint_ignored(history: &History, wins: &[Win], index: usize, loss: &Loss) -> O
     // Each hint may have brought five polls forward, and ten in a minute are all.
     let free = earlier <= 1;
     let able = lives(history, who, loss.at.saturating_sub(BEFORE), end)
-        && !rests(history, who, (loss.at, end), 0);
+        && !rests(history, who, loss.at, end);
     let won = wins.iter().any(|win| win.entry > index && win.at <= end);
     let ignored = free && able && !won && over(history) >= end;
     (ignored && is_undisturbed(history, loss, end)).then(|| {
@@ -239,20 +239,18 @@ fn is_undisturbed(history: &History, loss: &Loss, end: Millis) -> bool {
         }
         _ => false,
     });
-    // Who rested looks rarely until it has seen that there is a leader that beats.
-    let unseen = if loss.by_promise { takes_over(history) } else { 0 };
     let takes_over = |who: Who| {
         let quick = history.lives[who].periods.failover.is_some();
         (quick || !loss.by_promise)
             && lives(history, who, from, end)
-            && !rests(history, who, (loss.at, end), unseen)
+            && !rests(history, who, loss.at, end)
     };
     !disturbed && (0..history.lives.len()).any(|who| who != loss.who && takes_over(who))
 }
 
-/// Whether a candidate gave its own leadership up so shortly before that it leaves this one to others, and for how
-/// long it is `unseen` then. One whose lease another one took before it led gives up too.
-fn rests(history: &History, who: Who, (at, to): (Millis, Millis), unseen: Millis) -> bool {
+/// Whether a candidate gave its own leadership up so shortly before that it leaves this one to others. One whose lease
+/// another one took before it led gives up too.
+fn rests(history: &History, who: Who, at: Millis, to: Millis) -> bool {
     let rest = slowly(2 * history.lives[who].periods.poll);
     let wins = history.wins();
     history.entries.iter().take_while(|entry| entry.at <= to).any(|entry| {
@@ -262,7 +260,7 @@ fn rests(history: &History, who: Who, (at, to): (Millis, Millis), unseen: Millis
         let led = || wins.iter().any(|win| win.lease == asked.lease);
         asked.who == who
             && asked.step == Step::Release
-            && entry.at + if led() { rest } else { LONGEST_COOL_DOWN } + unseen >= at
+            && entry.at + if led() { rest } else { LONGEST_COOL_DOWN } >= at
     })
 }
 
