@@ -32,6 +32,7 @@ pub(super) fn source(board: Arc<Board>, clock: Reading, takes_orders: bool) -> S
 
 fn view(board: &Board, now: Duration) -> View {
     let (role, runs) = (board.role(now), board.runs(now));
+    let unready = board.readiness(now) != Readiness::Ready;
     let state = board.state();
     let ago = |at: Duration| now.saturating_sub(at);
     let still =
@@ -44,16 +45,16 @@ fn view(board: &Board, now: Duration) -> View {
     let mut turns = state.recent.shown(wall(), state.turns.as_ref());
     let oldest = turns.first().map_or(Duration::ZERO, |turn| Duration::from_millis(turn.age_ms));
     let window = window(oldest);
-    if turns.iter().all(|turn| turn.outcome == UNKNOWN) {
-        // An election that had no turn yet has nothing to show but its scale.
-        turns.clear();
-    }
+    // Before the first turn of which anything is known, there may have been no election.
+    let known = turns.iter().position(|turn| turn.outcome != UNKNOWN);
+    turns.drain(..known.unwrap_or(turns.len()));
     let recent = state.problems.iter().rev().filter(|(at, _)| ago(*at) < RECENT.max(window));
     let problems = recent.map(|(at, text)| Note::new(ago(*at), text));
     View {
         election: board.election.clone(),
         told_by: Some(short(&board.candidate)),
         leader: leader(board, &role, &state, now),
+        unseen: role == Role::Following(None) || (role == Role::Undecided && unready),
         replacement: board.replacement(&state).map(|told| sentence(&told)),
         take_over: None,
         vacancy: None,

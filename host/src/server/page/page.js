@@ -7,10 +7,11 @@ let announced;
 // ---- What is told, as words
 
 function show() {
-  const { leader } = view;
-  document.title = leader ? `${leader.name} leads – Tenure` : "Nobody leads – Tenure";
+  const { leader, unseen } = view;
+  const nobody = unseen ? "Not known" : "Nobody leads";
+  document.title = `${leader ? `${leader.name} leads` : nobody} – Tenure`;
   write(byId("election"), view.election);
-  write(byId("leader"), leader ? leader.name : "Nobody leads");
+  write(byId("leader"), leader ? leader.name : nobody);
   write(byId("term"), leader ? `term ${leader.term}` : "");
   announce(leader);
   showMeter();
@@ -27,7 +28,8 @@ function show() {
 }
 
 function announce(leader) {
-  const sentence = leader ? `${leader.name} leads, with term ${leader.term}.` : "Nobody leads at the moment.";
+  const nobody = view.unseen ? "Who leads is not known." : "Nobody leads at the moment.";
+  const sentence = leader ? `${leader.name} leads, with term ${leader.term}.` : nobody;
   if (sentence !== announced) write(byId("announcer"), sentence);
   announced = sentence;
 }

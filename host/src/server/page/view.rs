@@ -30,6 +30,9 @@ pub struct View {
     pub told_by: Option<String>,
     /// Who leads, where that is known.
     pub leader: Option<Leader>,
+    /// Nobody knows who leads: the storage account does not answer, or was not asked yet, or the leader is not on
+    /// record yet.
+    pub unseen: bool,
     /// How soon somebody else leads when the leader dies, as a sentence.
     pub replacement: Option<String>,
     /// How soon the present leader took over, and from whom, where somebody saw that.
