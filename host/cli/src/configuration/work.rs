@@ -93,26 +93,25 @@ fn of_host(entry: &str) -> Option<(&'static str, String)> {
         return None;
     }
     if entry.contains(',') {
-        let several: Vec<_> =
-            entry.split(',').map(|host| format!("--allow-host {}", host.trim())).collect();
-        let several = shown(&several.join(" "));
+        let several: Vec<_> = entry.split(',').map(str::trim).collect();
+        let several = shown(&several.join(" and "));
         return Some(("these are several hosts", format!("give each by itself: {several}")));
     }
     if let Some((host, _)) =
         authority.split_once(['/', '?', '#']).filter(|(host, _)| !host.is_empty())
     {
         let host = shown(&format!("{scheme}{host}"));
-        let advice = format!("leave the path out: --allow-host {host} allows all paths there");
+        let advice = format!("leave the path out: {host} allows all paths there");
         return Some(("a host is allowed as a whole, and not single paths", advice));
     }
     if authority.contains('*') {
-        let advice = "name each host, like --allow-host a.example.com --allow-host b.example.com";
+        let advice = "name each host, like a.example.com and b.example.com";
         return Some(("there are no patterns of hosts", advice.to_owned()));
     }
     let port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if port(authority.strip_prefix(':').unwrap_or(authority)) {
         let port = authority.trim_start_matches(':');
-        let advice = format!("write the host before it, like --allow-host example.com:{port}");
+        let advice = format!("write the host before it, like example.com:{port}");
         return Some(("this is a port without a host", advice));
     }
     let (host, rest) = match authority.split_once(':') {
@@ -124,9 +123,7 @@ fn of_host(entry: &str) -> Option<(&'static str, String)> {
         let instead = shown(&format!("{scheme}127.0.0.1{rest}"));
         return Some((
             "a handler reaches this machine by its address alone, since a name can be made to stand for it",
-            format!(
-                "write --allow-host {instead} (or [::1]), and that address in the handler's URL too"
-            ),
+            format!("write {instead} (or [::1]), and that address in the handler's URL too"),
         ));
     }
     None
@@ -139,15 +136,15 @@ mod tests {
     #[test]
     fn it_is_told_what_to_write_instead() {
         for (entry, advice) in [
-            ("localhost", Some("--allow-host 127.0.0.1 ")),
-            ("localhost:3000", Some("--allow-host 127.0.0.1:3000 ")),
-            ("http://LocalHost.:3000", Some("--allow-host http://127.0.0.1:3000 ")),
-            ("api.localhost", Some("--allow-host 127.0.0.1 ")),
-            (":8080", Some("--allow-host example.com:8080")),
-            ("8080", Some("--allow-host example.com:8080")),
-            ("a.com,b.com:81", Some("--allow-host a.com --allow-host b.com:81")),
-            ("https://a.com/path?q", Some("--allow-host https://a.com allows")),
-            ("a.com/", Some("--allow-host a.com allows")),
+            ("localhost", Some("write 127.0.0.1 ")),
+            ("localhost:3000", Some("write 127.0.0.1:3000 ")),
+            ("http://LocalHost.:3000", Some("write http://127.0.0.1:3000 ")),
+            ("api.localhost", Some("write 127.0.0.1 ")),
+            (":8080", Some("like example.com:8080")),
+            ("8080", Some("like example.com:8080")),
+            ("a.com,b.com:81", Some(": a.com and b.com:81")),
+            ("https://a.com/path?q", Some(": https://a.com allows")),
+            ("a.com/", Some(": a.com allows")),
             ("*.example.com", Some("name each host")),
             ("example.com:8443", None),
             ("https://example.com", None),

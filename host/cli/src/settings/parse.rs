@@ -16,6 +16,10 @@ const CLOSE: f64 = 0.75;
 const HELP: &str =
     "the keys are the options of `tenure run` without their dashes: see tenure run --help";
 
+/// For a command that is written as people type it.
+const LINE: &str = "write the program and each argument by itself, as in command = [\"backup\", \"--all\"]; \
+                    for what only a shell does, command = [\"sh\", \"-c\", \"…\"]";
+
 /// The settings of the file's beginning, or of one election.
 #[derive(Default)]
 pub(super) struct Section {
@@ -54,9 +58,7 @@ pub(super) fn parse(source: &Source, table: &[&'static Setting]) -> Content {
     let (table, errors) = DeTable::parse_recoverable(&source.text);
     let broken = !errors.is_empty();
     for error in errors {
-        let at = error.span().unwrap_or_default().start;
-        let problem = format!("this is not TOML: {}", printable(error.message()));
-        reader.complain(at, None, &problem, "mend it; https://toml.io shows how it is written");
+        reader.no_toml(error.span().unwrap_or_default().start, error.message());
     }
     let mut content = Content { broken, ..Content::default() };
     if !broken {
@@ -82,6 +84,20 @@ impl Reader<'_> {
         let key = key.map(|key| format!(": {}", shown(key))).unwrap_or_default();
         let place = format!("{}{key}", self.source.place(at));
         self.complaints.push((at, Complaint::new(place, problem, advice)));
+    }
+
+    /// What the text at a byte should be instead is known where its line begins with a key.
+    fn no_toml(&mut self, at: usize, problem: &str) {
+        let text = &self.source.text;
+        let begin = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let name = text[begin..].split_once('=').map(|(name, _)| name.trim());
+        let key = name.and_then(|name| self.keys.iter().copied().find(|key| key.name == name));
+        let problem = format!("this is not TOML: {}", printable(problem));
+        let advice = match key {
+            Some(key) => example(key),
+            None => "mend it; https://toml.io shows how it is written".to_owned(),
+        };
+        self.complain(at, None, &problem, &advice);
     }
 
     fn top(&mut self, table: &DeTable<'_>, content: &mut Content) {
@@ -236,7 +252,11 @@ impl Reader<'_> {
             (Kind::Variables, DeValue::Table(table)) => self.table(key, table),
             (kind, other) => {
                 let problem = format!("{} is expected, not {}", expected(kind), article(other));
-                self.complain(at, Some(key.name), &problem, &example(key));
+                let advice = match (kind, other) {
+                    (Kind::Command, DeValue::String(_)) => LINE.to_owned(),
+                    _ => example(key),
+                };
+                self.complain(at, Some(key.name), &problem, &advice);
                 None
             }
         }

@@ -104,3 +104,25 @@ fn a_file_that_says_nothing_is_told() {
     assert_eq!(sources("[election]\nelection = \"a/b\"\n"), ["t.toml:1:2: election"]);
     assert_eq!(sources("election = [1]\n"), ["t.toml:1:13: election"]);
 }
+
+#[test]
+fn a_value_without_quotes_is_told_with_what_to_write() {
+    for (line, advice) in [
+        ("cron = 0 2 * * *", "write it in quotes: cron = \"…\""),
+        ("cron = @daily", "write it in quotes: cron = \"…\""),
+        ("every = 5m", "write it in quotes and with its unit, as in every = \"15s\""),
+        ("command = backup --all", "write it as in command = [\"…\", \"…\"]"),
+        ("nothing = of it", "mend it; https://toml.io shows how it is written"),
+    ] {
+        let complaints = read(&format!("lease = \"20s\"\n  {line}\n")).complaints;
+        assert!(complaints.iter().all(|c| c.source.starts_with("t.toml:2:")), "{complaints:?}");
+        assert_eq!(complaints.iter().map(|c| &c.advice).collect::<Vec<_>>(), [advice], "{line}");
+    }
+}
+
+#[test]
+fn a_shell_line_is_told_how_to_be_written() {
+    let complaints = read("command = \"backup --all | tee log\"\n").complaints;
+    assert_eq!(complaints[0].problem, "a list of strings is expected, not this string");
+    assert!(complaints[0].advice.contains("[\"sh\", \"-c\", \"…\"]"), "{complaints:?}");
+}
