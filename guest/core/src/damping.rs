@@ -116,8 +116,7 @@ pub(super) fn short_leaderships(
         }
     }
     let (began, ended) = last?;
-    let before = before.or(leaders.last().map(|oldest| oldest.since)).filter(|_| !whole);
-    let out = before.map_or(Duration::ZERO, |before| began.since(before));
+    let out = before.filter(|_| !whole).map_or(Duration::ZERO, |before| began.since(before));
     let wait = wait_after(count).max(out.saturating_mul(2)).min(LONGEST_WAIT);
     Some(ShortLeaderships { count, until: ended.plus(wait) })
 }
@@ -178,6 +177,13 @@ mod tests {
             at = until;
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60, 60]);
+    }
+
+    #[test]
+    fn one_short_leadership_is_a_minute_however_much_happened_before() {
+        let mut leaders: Vec<_> = (0..20).map(|day| ("low", 1_440 * day)).collect();
+        leaders.extend([("high", 30_000), ("low", 30_003)]);
+        assert_eq!(of_high(&leaders), Some((1, 30_004)));
     }
 
     #[test]

@@ -61,11 +61,22 @@ pub(super) fn take(
         Event::Resume => {
             context.state.steering.paused = false;
             context.state.listing.changed(context.now);
+            back(&mut phase, context);
         }
         Event::Answered(_) => {}
         Event::Hint => hinted(&mut phase, context),
     }
     phase
+}
+
+/// Who is to take over before the lease ends looks at once whether there is a leader that beats.
+fn back(phase: &mut Phase, context: &Context<'_>) {
+    if let Phase::Watching(watch) = phase
+        && context.failover().is_some()
+        && !context.stays_out()
+    {
+        watch.pace.next = watch.pace.next.min(context.now);
+    }
 }
 
 /// A leader looks for triggers: protocol.md §6.1. A follower that may contend polls sooner, and an observer: §4.5.

@@ -100,5 +100,6 @@ pub(super) fn is_a_candidates(properties: &Properties) -> bool {
 
 /// Whether candidates with these settings leave notices and read for them.
 pub(super) fn are_in_use(settings: &Settings) -> bool {
-    settings.agenda.schedule.is_some() && settings.election.may_have_side_blobs()
+    let has_schedule = settings.agenda.schedule.is_some() && !settings.observes;
+    has_schedule && settings.election.may_have_side_blobs()
 }

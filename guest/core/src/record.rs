@@ -197,6 +197,7 @@ impl Record {
         if !history.keep_fit() {
             fields.ignored.push(field::HISTORY);
         }
+        let delay = fields.told(field::DELAY, |text| text.parse::<u32>().ok());
         let record = Self {
             term,
             leader: fields.fit(field::LEADER, LONGEST_NAME).unwrap_or_else(|| UNNAMED.into()),
@@ -204,12 +205,12 @@ impl Record {
             since: fields.required(field::SINCE, Timestamp::parse),
             address: fields.fit(field::ADDRESS, LONGEST_ADDRESS),
             schedule: fields.fit(field::SCHEDULE, LONGEST_SCHEDULE),
-            delay: Duration::from_millis(fields.number(field::DELAY).unwrap_or(0).into()),
+            delay: Duration::from_millis(delay.unwrap_or(0).into()),
             last: slot.map(|slot| LastSlot { slot, attempt: attempt.unwrap_or(1) }),
             delivery: fields.delivery(field::MAX_ATTEMPTS),
             finished: finished.zip(outcome).map(|(slot, outcome)| Finished { slot, outcome }),
-            success: fields.ended(field::SUCCESS),
-            failure: fields.ended(field::FAILURE),
+            success: fields.told(field::SUCCESS, Ended::parse),
+            failure: fields.told(field::FAILURE, Ended::parse),
             started,
             triggers,
             values: fields.optional(field::VALUES, Values::parse).unwrap_or_default(),

@@ -6,7 +6,7 @@ use super::super::failover::Failover;
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
 use super::super::text::{LONGEST_NAME, decoded, fit};
-use super::turns::{Ended, Outcome, Started};
+use super::turns::{Outcome, Started};
 use super::{Beat, MOST_PRIORITY};
 use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;
@@ -155,15 +155,17 @@ impl Fields {
         outcome.flatten()
     }
 
-    /// The end of a turn. One that this version cannot read is none: it tells people, and nothing follows
-    /// from it.
-    #[inline(never)]
-    pub(super) fn ended(&mut self, name: &'static str) -> Option<Ended> {
-        let ended = Ended::parse(&self.text(name)?);
-        if ended.is_none() {
+    /// What tells people, and nothing follows from it: one that this version cannot read is none.
+    pub(super) fn told<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        let value = decoded(&self.left.remove(name)?).as_deref().and_then(read);
+        if value.is_none() {
             self.ignored.push(name);
         }
-        ended
+        value
     }
 
     pub(super) fn delivery(&mut self, name: &str) -> Delivery {

@@ -270,6 +270,19 @@ fn nothing_is_no_record() {
     assert_eq!(Record::read(&Metadata::default()), Ok(None));
 }
 
+/// Nothing follows from these, so they keep nobody out.
+#[test]
+fn what_only_tells_people_is_as_if_it_were_not_there_when_it_cannot_be_read() {
+    for value in ["x", "%ff"] {
+        let (mut garbled, mut expected) = (record().write(), record());
+        for name in ["tenuredelay", "tenuresuccess", "tenurefailure"] {
+            garbled.insert(name.into(), value.into());
+        }
+        (expected.delay, expected.success, expected.failure) = (Duration::ZERO, None, None);
+        assert_eq!(Record::read(&garbled), Ok(Some(expected)), "{value}");
+    }
+}
+
 #[test]
 fn refuses_what_is_not_its_own() {
     let foreign = metadata(&[("hdi_isfolder", "true"), ("owner", "x")]);

@@ -300,6 +300,20 @@ fn a_candidate_that_comes_back_to_the_race_looks_at_once() {
     assert!((PROMISE..PROMISE + BEAT).contains(&counted), "{counted:?}");
 }
 
+/// The same holds for one that an operator kept out, or that was not ready: nobody knew when that would end.
+#[test]
+fn a_candidate_that_is_resumed_looks_at_once() {
+    let mut follower = Candidate::new(&[WITHIN]);
+    let dead = of_leader(4, PROMISE);
+    let mut after = |event, long| {
+        follower.step(Some(event), |o, at| seen(o, at, "leased", &dead));
+        follower.now += long;
+        follower.verbs()
+    };
+    after(Event::Pause, millis(50));
+    assert_eq!(after(Event::Resume, millis(50)), ["read blob"]);
+}
+
 /// A beat that was seen counts for nothing when an answer shows that nobody leads, or none can tell.
 #[test]
 fn a_promise_ends_with_the_record_that_it_stood_on() {

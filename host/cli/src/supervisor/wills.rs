@@ -179,10 +179,8 @@ impl Will {
                     404 if term.is_none() => return Fate::Done,
                     // It was released before, or has run out and is another's; or the sign is a newer one.
                     404 | 409 | 412 => return Fate::NotThat,
-                    status @ (408 | 429 | 500..) => {
-                        Some(format!("the service answered with status {status}"))
-                    }
-                    status => return Fate::Refused(status),
+                    status @ (400..=407 | 410..=428 | 430..=499) => return Fate::Refused(status),
+                    status => Some(format!("the service answered with status {status}")),
                 },
                 Err(failure) => Some(failure.problem(what, &origin).detail),
             };
