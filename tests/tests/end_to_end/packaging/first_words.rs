@@ -37,7 +37,7 @@ fn what_was_mistyped_is_told_with_what_to_write() {
         ["--election", "jobs/a", "--handler", "/nowhere.wasm", "--allow-host", "localhost:3000"];
     let said = refused(&hosts, &variables);
     for advice in [
-        "--allow-host 127.0.0.1:3000",
+        "write 127.0.0.1:3000 (or",
         "TENURE_HANDLER\n    no variable says this",
         "TENURE_CRON\n    the quotes are a part of the value",
         "write the fields alone: 0 3 * * *",
