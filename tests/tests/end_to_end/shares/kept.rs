@@ -33,7 +33,7 @@ impl Candidate {
             .with(names::POLL, "500ms")
             // A machine that has too much to do answers late.
             .with(names::LEASE, "60s")
-            .with(names::REQUEST_TIMEOUT, "20s")
+            .with(names::REQUEST_TIMEOUT, "10s")
             .with(names::EVERY, "1h");
         let engine = Engine::with_cache(None).unwrap();
         let component = ElectionComponent::new(&engine, settings, &clock).unwrap();
