@@ -356,7 +356,7 @@ fn changes(history: &History) -> Vec<Violation> {
                 }
                 let (who, Some(lease)) = (asked.who, asked.lease) else { continue };
                 match (asked.step, offers.get_mut(&lease)) {
-                    // It was decided before that one stood still.
+                    // It was decided before that one stood still, or its clock was set.
                     (Step::HandOver, None) if resumed[who] == Some(*at) => {
                         offers.insert(lease, Offer { who, since: *at, open: false });
                     }
@@ -407,6 +407,14 @@ fn changes(history: &History) -> Vec<Violation> {
             // Whatever is sent after that comes later than it was meant to.
             What::Paused(who) | What::Killed(who) | What::Forgot(who) | What::Left(who) => {
                 offers.retain(|_, offer| offer.who != who || !offer.open);
+            }
+            // By a clock that is set forward the time for that is over.
+            What::Struck(Fault::WallJump, Some(who), _) => {
+                let machine = |who: Who| history.lives[who].machine;
+                offers.retain(|_, offer| machine(offer.who) != machine(who) || !offer.open);
+                (0..history.lives.len())
+                    .filter(|other| machine(*other) == machine(who))
+                    .for_each(|other| resumed[other] = Some(*at));
             }
             // It sends nothing until they can be used again.
             What::Struck(Fault::SettingsSpoilt | Fault::SecretSpoilt, who, _) => {
