@@ -10,8 +10,10 @@ use core::time::Duration;
 use super::Moment;
 use super::chance::Chance;
 use super::failover::Failover;
+use super::pace::Pace;
 use super::record::{Beat, Record};
 use super::service_clock::nanos;
+use super::timings::BACK_OFF;
 use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 use tenure_azure::operation::{ETag, Operation};
@@ -24,8 +26,9 @@ pub(super) struct Pulse {
     promise: Duration,
     /// When the newest answer that showed it was received.
     confirmed: Moment,
-    /// When the leader has certainly stopped, and a little later by chance: of many followers one is first.
-    ends: Moment,
+    /// When to take over: once the leader has certainly stopped, and a little later by chance, so that of
+    /// many followers one is first; or when a break that had no clear answer is tried again.
+    end: Pace,
 }
 
 impl Pulse {
@@ -50,8 +53,8 @@ impl Pulse {
             None => {
                 // A quarter of the time between two beats: see `Failover`.
                 let spread = chance.bits() % nanos(promise / 16).max(1);
-                let ends = now + promise + Duration::from_nanos(spread);
-                Self { etag: etag.clone(), record: record.clone(), promise, confirmed: now, ends }
+                let end = Pace::at(now + promise + Duration::from_nanos(spread));
+                Self { etag: etag.clone(), record: record.clone(), promise, confirmed: now, end }
             }
         })
     }
@@ -61,20 +64,22 @@ impl Pulse {
         self.promise
     }
 
-    /// Before it is ended, another look has to show this beat.
-    pub fn doubted(self) -> Self {
+    /// The break had no clear answer. Another look has to show this beat before the next try, and each try
+    /// waits longer than the one before: a service that refuses breaks may go on answering looks.
+    pub fn doubted(mut self, now: Moment, chance: &mut dyn Chance) -> Self {
+        self.end.failed(now, BACK_OFF, chance);
         Self { confirmed: Moment::ZERO, ..self }
     }
 
     /// When to take over without another look; none where one has to come first.
     pub fn ends(&self) -> Option<Moment> {
-        Some(self.ends).filter(|ends| *ends < self.fresh_until())
+        Some(self.end.next).filter(|end| *end < self.fresh_until())
     }
 
     /// Whether to take over now. The beat was seen lately: a leader that beats is not disturbed by a follower
     /// that looks rarely.
     pub fn is_over(&self, now: Moment) -> bool {
-        now >= self.ends && now < self.fresh_until()
+        now >= self.end.next && now < self.fresh_until()
     }
 
     fn fresh_until(&self) -> Moment {

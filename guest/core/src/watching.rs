@@ -185,8 +185,10 @@ fn broken(mut watch: Watch, answered: Answered<'_>, context: &mut Context<'_>) -
         (Some(Class::Refused), _) => poll_later(watch, answered, context),
         // It may be broken or not: a look tells.
         (Some(Class::Unavailable | Class::Nonsense) | None, pulse) => {
-            context.state.follower.pulse = pulse.map(Pulse::doubted);
-            watch.pace.failed(context.now, BACK_OFF, answered.chance);
+            let slow = slow(context.now, context);
+            let chance = &mut *answered.chance;
+            context.state.follower.pulse = pulse.map(|pulse| pulse.doubted(slow, chance));
+            watch.pace.failed(context.now, BACK_OFF, chance);
             Phase::Watching(watch)
         }
         // The leader beat again, or somebody else took over.

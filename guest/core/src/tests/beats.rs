@@ -1,6 +1,7 @@
 //! Fail-over before the lease ends. protocol.md §13.
 
 use super::*;
+use crate::timings::BACK_OFF;
 
 const WITHIN: (&str, &str) = (variable::FAILOVER, "3s");
 /// The periods of 3 s.
@@ -271,6 +272,29 @@ fn a_follower_that_comes_too_late_counts_anew() {
         _ => panic!("{o:?}"),
     });
     assert!(broken.is_none() && refused.is_some());
+}
+
+/// A service may refuse to break leases and answer looks all the while: tries become rarer.
+#[test]
+fn a_break_without_a_clear_answer_is_tried_again_more_and_more_rarely() {
+    for settings in [vec![WITHIN], vec![]] {
+        let mut follower = Candidate::new(&settings);
+        let dead = of_leader(4, PROMISE);
+        let mut tries = Vec::new();
+        until_asked(&mut follower, "nothing", seconds(60), |o, at| match o {
+            Operation::Read { .. } => seen(o, at, "leased", &dead),
+            Operation::Break { .. } => {
+                tries.push(at);
+                refusal(o, at, 503, "ServerBusy")
+            }
+            _ => panic!("{o:?}"),
+        });
+        let waits: Vec<_> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(waits.len() > 8, "it does not give up: {tries:?}");
+        // The first one is repeated after one look; from the fifth on half a second is the longest wait,
+        // and jitter takes half of it at most.
+        assert!(waits[4..].iter().all(|wait| *wait >= BACK_OFF / 2), "{waits:?}");
+    }
 }
 
 /// One that stays out of the race does not end the leadership of another one.
