@@ -220,6 +220,8 @@ pub enum What {
     Paused(Who),
     /// It goes on.
     Resumed(Who),
+    /// The wall clock of that machine, which has no better one, was set forward: by it that time has passed.
+    SetForward(usize),
     /// A process ended at once.
     Killed(Who),
     /// A process was asked to leave.

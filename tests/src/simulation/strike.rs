@@ -195,12 +195,14 @@ fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
             let jump = jump - i64::try_from(most).unwrap_or(0);
             let machine = state.processes[who].machine;
             state.wall_off[machine] += jump;
-            if world.plan.machines[machine].hasty {
-                // It has no other clock that counts while it is suspended.
-                state.ahead[machine] += u64::try_from(jump).unwrap_or(0);
-                world.jumped.notify_waiters();
-            }
             state.struck(now, fault, step, Some(who), now);
+            let forward = u64::try_from(jump).unwrap_or(0);
+            if forward > 0 && world.plan.machines[machine].hasty {
+                // It has no other clock that counts while it is suspended.
+                state.ahead[machine] += forward;
+                world.jumped.notify_waiters();
+                state.note(now, What::SetForward(machine));
+            }
             // And back, perhaps.
             let back = now + state.faults.between(0, 10_000);
             if state.faults.once_in(2) {

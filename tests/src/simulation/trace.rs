@@ -43,6 +43,7 @@ fn line(history: &History, at: Millis, what: What) -> String {
         }
         What::Paused(who) => format!("c{who} stands still"),
         What::Resumed(who) => format!("c{who} goes on"),
+        What::SetForward(machine) => format!("the clock of machine {machine} shows a later time"),
         What::Killed(who) => format!("c{who} is killed"),
         What::ToldToLeave(who) => format!("c{who} is asked to leave"),
         What::ToldToHandOver(who, _, successor) => {

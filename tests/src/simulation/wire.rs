@@ -201,9 +201,11 @@ impl Wire {
             return Step::Raise;
         };
         // What never began may be claimed by the same number again.
-        let unbegun = |ended: &Ended| ended.iter().any(|end| end.contains(NOT_STARTED));
+        let is_unbegun = |end: &str| end.contains(NOT_STARTED);
+        let mut ends = stage.ended.iter().zip(&ended);
+        let taken_up = ends.any(|(before, end)| is_unbegun(before) && !is_unbegun(end));
         let of_earlier = stage.ended[0] != ended[0] && !of_slot;
-        if stage.claim != claim || (unbegun(&stage.ended) && !unbegun(&ended)) || of_earlier {
+        if stage.claim != claim || taken_up || of_earlier {
             (stage.claim, stage.step, stage.first) = (claim, Step::Claim, beat);
         } else if stage.ended != ended {
             (stage.step, stage.first) = (Step::Outcome, beat);

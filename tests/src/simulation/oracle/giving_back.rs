@@ -91,8 +91,7 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
                 }
             }
             // By a clock that is set forward the lease has run out.
-            What::Struck(Fault::WallJump, Some(who), _) => {
-                let machine = history.lives[who].machine;
+            What::SetForward(machine) => {
                 set = Some((machine, *at));
                 let there = history.lives.iter().zip(&mut attempts);
                 there

@@ -338,7 +338,8 @@ fn offered(history: &History, who: Who) -> Millis {
 fn changes(history: &History) -> Vec<Violation> {
     let mut said: BTreeMap<u128, Millis> = BTreeMap::new();
     let mut offers: BTreeMap<u128, Offer> = BTreeMap::new();
-    let mut resumed = vec![None; history.lives.len()];
+    // When a candidate went on that had stood still, or had its clock set forward.
+    let mut overdue = vec![None; history.lives.len()];
     // The newest look for successors of each candidate: its number, when it was sent, how long it took.
     let mut looks = vec![(usize::MAX, 0, 0); history.lives.len()];
     let mut violations = Vec::new();
@@ -357,7 +358,7 @@ fn changes(history: &History) -> Vec<Violation> {
                 let (who, Some(lease)) = (asked.who, asked.lease) else { continue };
                 match (asked.step, offers.get_mut(&lease)) {
                     // It was decided before that one stood still, or its clock was set.
-                    (Step::HandOver, None) if resumed[who] == Some(*at) => {
+                    (Step::HandOver, None) if overdue[who] == Some(*at) => {
                         offers.insert(lease, Offer { who, since: *at, open: false });
                     }
                     (Step::HandOver, None) => {
@@ -409,18 +410,18 @@ fn changes(history: &History) -> Vec<Violation> {
                 offers.retain(|_, offer| offer.who != who || !offer.open);
             }
             // By a clock that is set forward the time for that is over.
-            What::Struck(Fault::WallJump, Some(who), _) => {
-                let machine = |who: Who| history.lives[who].machine;
-                offers.retain(|_, offer| machine(offer.who) != machine(who) || !offer.open);
+            What::SetForward(machine) => {
+                let is_there = |who: Who| history.lives[who].machine == machine;
+                offers.retain(|_, offer| !is_there(offer.who) || !offer.open);
                 (0..history.lives.len())
-                    .filter(|other| machine(*other) == machine(who))
-                    .for_each(|other| resumed[other] = Some(*at));
+                    .filter(|who| is_there(*who))
+                    .for_each(|who| overdue[who] = Some(*at));
             }
             // It sends nothing until they can be used again.
             What::Struck(Fault::SettingsSpoilt | Fault::SecretSpoilt, who, _) => {
                 offers.retain(|_, offer| who.is_some_and(|who| offer.who != who) || !offer.open);
             }
-            What::Resumed(who) => resumed[who] = Some(*at),
+            What::Resumed(who) => overdue[who] = Some(*at),
             _ => {}
         }
         offers.retain(|_, offer| {

@@ -11,7 +11,7 @@ pub fn kept(history: &History) -> Vec<Violation> {
     for entry in &history.entries {
         if let What::Struck(Fault::HostileSideBlobs, _, until) = entry.what {
             // Who writes there keeps nobody on it.
-            (there, hostile_until) = (0, Some(until));
+            (there, hostile_until) = (0, hostile_until.max(Some(until)));
         }
         let Some(asked) = history.carried_out(entry.what) else { continue };
         let Some(lists) = asked.lists else { continue };

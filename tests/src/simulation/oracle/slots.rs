@@ -76,7 +76,9 @@ pub fn i5(history: &History) -> Vec<Violation> {
                 judge.waiting.clear();
                 judge.newest = None;
             }
-            What::Struck(Fault::HostileSideBlobs, _, until) => judge.written_over = until,
+            What::Struck(Fault::HostileSideBlobs, _, until) => {
+                judge.written_over = judge.written_over.max(until);
+            }
             What::Triggered(number) => {
                 judge.waiting.insert(number, *at);
             }

@@ -1,12 +1,13 @@
 //! I2 (protocol.md §12): terms are won in strictly rising order.
 //!
-//! The protocol's one exception: a record that is lost and won again within one second of the
-//! service's clock. What a candidate found there decides how near that may be.
+//! The protocol's one exception: a record that is lost, and won again before the service's time has passed
+//! the term before; ordinarily one second of its clock. What a candidate found there decides how near that may be.
 //!
 //! - Both found none: never. The first one kept the lease until its second was over.
 //! - The first one found a record, and waited for nothing: its own second.
 //! - The second one found what somebody had put back: the same, and one second more, by which the
 //!   first one was ahead if it had found none.
+//! - The first one's term was ahead of its time by more than that: until the service's time has passed it.
 
 use super::super::fault::{Fault, Step};
 use super::super::history::{Entry, History, What, Win};
@@ -37,7 +38,7 @@ fn is_excused(history: &History, before: &Win, after: &Win) -> bool {
     }
     let stands = history.told_time(given) < history.service_time(given);
     let second = |at: Millis| history.told_time(at) / 1_000_000_000;
-    let win = after;
+    let (earlier, win) = (before.term, after);
     let (before, after) = (Acquired::of(history, before), Acquired::of(history, after));
     // The one computed its term before it heard that the lease is its own, the other one not before
     // the store gave it out.
@@ -45,6 +46,11 @@ fn is_excused(history: &History, before: &Win, after: &Win) -> bool {
     // A date that differs by much counts when the next one agrees.
     let known = dates::told(history, win.who, win.at).map_or(given, |time| time / 1_000_000_000);
     let given = given.min(known);
+    // It was higher than its time alone made it: each term is higher than the one on record, and the service's
+    // clock went back at some time, or terms were won faster than one a second.
+    if earlier > computed + 2 && given <= earlier {
+        return true;
+    }
     match (before.found, after.found) {
         // A date that stands still has no end of its second.
         (false, false) if stands => given <= computed + 1,
