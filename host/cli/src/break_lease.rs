@@ -1,11 +1,12 @@
 //! `tenure break`: ends the lease of a leader that nobody can reach.
 
-use super::complaint::{self, printable};
+use super::complaint::printable;
 use super::configuration::Configuration;
+use super::consent;
 use super::look::NO_ELECTION;
+use super::output::{eprint, fail, refuse, say};
 use super::settings::CommandLine;
 use super::settings::table::{PERIOD, YES};
-use super::{UNUSABLE, consent, fail, say};
 use std::process::ExitCode;
 use std::time::Duration;
 use tenure::clock::BootClock;
@@ -25,8 +26,7 @@ pub(super) async fn break_lease(line: &CommandLine) -> ExitCode {
         Err(failure) => return fail(failure),
     };
     if !configuration.complaints.is_empty() {
-        complaint::print(complaint::report(&configuration.complaints));
-        return ExitCode::from(UNUSABLE);
+        return refuse(&configuration.complaints);
     }
     let seen = match component.inspect().await {
         Ok(Ok(seen)) => seen,
@@ -79,6 +79,6 @@ fn consequences(election: &str, seen: &Snapshot, period: Option<Duration>) -> St
 
 fn not_done(problem: &Problem) -> ExitCode {
     let told = printable(&problem.detail);
-    complaint::print(format_args!("tenure: {}: {told}\n", class_name(problem.class)));
+    eprint(format_args!("tenure: {}: {told}\n", class_name(problem.class)));
     ExitCode::from(NOT_DONE)
 }

@@ -3,11 +3,11 @@
 use super::complaint::printable;
 use super::log::json_text;
 use super::look::Subjects;
+use super::output::{UNUSABLE, eprint, fail, print};
 use super::settings::CommandLine;
 use super::settings::table::JSON;
 use super::status::unseen;
 use super::terminal::aligned;
-use super::{UNUSABLE, complaint, fail, print};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
@@ -42,7 +42,7 @@ pub(super) async fn candidates(line: &CommandLine) -> ExitCode {
     for (election, seen) in &seen {
         if let Err(Problem { class, detail, .. }) = seen {
             let (class, detail) = (class_name(*class), printable(detail));
-            complaint::print(format_args!(
+            eprint(format_args!(
                 "tenure: the candidates of {election} could not be read ({class}): {detail}\n"
             ));
         }

@@ -6,14 +6,14 @@ use super::candidacy::Candidacy;
 use super::configuration::Configuration;
 use super::doctor::connection;
 use super::doctor::examination::{Finding, Verdict};
+use super::engine;
 use super::judged::{Shared, leave_wills, outside};
 use super::log::{Log, Output};
-use super::print;
+use super::output::{complain, fail, print};
 use super::run::style;
 use super::settings::table::{JSON, OFFLINE};
 use super::settings::{CommandLine, Elections};
-use super::status::{complain, leader};
-use super::{engine, fail};
+use super::status::leader;
 use report::Checked;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ const READ: &str = "read";
 
 pub(super) async fn check(line: &CommandLine) -> ExitCode {
     let json = line.has(&JSON);
-    let engine = match engine() {
+    let engine = match engine::unlogged() {
         Ok(engine) => engine,
         Err(failure) => return fail(failure),
     };

@@ -1,8 +1,6 @@
 //! What is wrong with the settings, in the words of those who set them.
 
-use super::terminal::{columns, wrapped};
 use std::fmt::{self, Write as _};
-use std::io::Write as _;
 use tenure_base::secret::looks_secret;
 
 /// One thing that is wrong.
@@ -91,13 +89,6 @@ fn spelt_out(c: char) -> String {
         true => c.escape_default().collect(),
         false => c.escape_unicode().collect(),
     }
-}
-
-/// Writes to standard error; on a terminal, lines end at a word. Nobody reading it is no reason to
-/// fail.
-pub(super) fn print(text: impl fmt::Display) {
-    let mut out = std::io::stderr();
-    let _ = write!(out, "{}", wrapped(&text.to_string(), columns(&out)));
 }
 
 #[cfg(test)]

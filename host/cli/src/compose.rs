@@ -1,7 +1,7 @@
 //! `tenure compose`: an election and a handler in one component.
 
 use super::args::ComposeArguments;
-use super::{fail, print};
+use super::output::{fail, print};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::Path;

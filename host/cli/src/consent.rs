@@ -1,6 +1,6 @@
 //! Asking before something is done that cannot be undone.
 
-use super::complaint;
+use super::output::eprint;
 use std::io::{IsTerminal, stdin};
 
 /// Asks on the terminal. `what` is what will happen, in sentences.
@@ -14,7 +14,7 @@ pub(super) fn ask(what: &str) -> Result<(), String> {
             "{what} Nobody can agree, since standard input is not a terminal. Say --yes"
         ));
     }
-    complaint::print(format_args!("{what}\nGo on? [y/N] "));
+    eprint(format_args!("{what}\nGo on? [y/N] "));
     let mut answer = String::new();
     let _ = stdin().read_line(&mut answer);
     match answer.trim().to_ascii_lowercase().as_str() {

@@ -1,9 +1,9 @@
 //! `tenure demo`: an election to watch.
 
 use super::args::DemoArguments;
+use super::output::{eprint, fail, print};
 use super::signals::Signals;
 use super::terminal::colour_wanted;
-use super::{complaint, fail, print};
 use std::process::ExitCode;
 use tenure_demo::{End, Options, Problem};
 
@@ -33,6 +33,6 @@ pub(super) async fn demo(arguments: &DemoArguments) -> ExitCode {
             (format!("tenure: the demo could not go on: {error}\n"), FAILED)
         }
     };
-    complaint::print(problem);
+    eprint(problem);
     ExitCode::from(code)
 }

@@ -6,13 +6,12 @@ pub(super) mod examination;
 mod probe;
 mod report;
 
-use super::complaint;
 use super::look::{Refusal, Subject, Subjects};
+use super::output::{UNUSABLE, eprint, fail};
 use super::settings::CommandLine;
 use super::settings::table::JSON;
 use super::signals::Signals;
 use super::status::slot_ahead;
-use super::{UNUSABLE, fail};
 use account::Account;
 use examination::{Finding, Verdict};
 use report::Report;
@@ -91,7 +90,7 @@ async fn to_the_end(account: &Account, signals: &mut Signals) -> Option<Vec<Find
     tokio::pin!(examination);
     select! {
         examined = &mut examination => return Some(examined),
-        () = signals.next() => complaint::print(
+        () = signals.next() => eprint(
             "tenure: what was made for the examination is removed first; once more ends it at once\n",
         ),
     }

@@ -3,10 +3,10 @@
 use super::complaint::printable;
 use super::log::json_text;
 use super::look::{Look, Looks, look};
+use super::output::{UNUSABLE, print};
 use super::settings::CommandLine;
 use super::status::{leader, problems, unseen};
 use super::terminal::aligned;
-use super::{UNUSABLE, print};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;

@@ -16,6 +16,7 @@ mod consent;
 mod demo;
 mod descriptors;
 mod doctor;
+mod engine;
 mod exposed;
 mod handler;
 mod history;
@@ -27,6 +28,7 @@ mod log;
 mod look;
 mod manual;
 mod member;
+mod output;
 mod process;
 mod ready;
 mod reset_slot;
@@ -53,36 +55,21 @@ mod text;
 mod trigger;
 mod understood;
 mod variables;
+mod version;
 mod watch;
 
 use args::{Arguments, Command};
 use clap::FromArgMatches as _;
+use output::{exit_code, fail};
 use settings::CommandLine;
 use settings::table::TABLE;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
 use supervisor::Part;
-use tenure::component::Engine;
 use tokio::runtime::{Builder, Runtime};
-
-/// The number of this version, and what it was built from.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("TENURE_BUILD"));
-
-/// The program was used wrongly, or could not do what it was asked for.
-const UNUSABLE: u8 = 2;
-
-/// Something that should be on standard output could not be written.
-static UNWRITTEN: AtomicBool = AtomicBool::new(false);
 
 /// Runs the program with the arguments and the environment of this process.
 pub fn main() -> ExitCode {
-    let code = obey();
-    match UNWRITTEN.load(Ordering::Relaxed) {
-        true => ExitCode::from(UNUSABLE),
-        false => code,
-    }
+    exit_code(obey())
 }
 
 fn obey() -> ExitCode {
@@ -157,17 +144,6 @@ fn misused(error: clap::Error, is_lock: bool) -> ExitCode {
     error.exit()
 }
 
-/// The engine of a command that keeps no log. Where it goes without a cache for safety's sake, that is told.
-fn engine() -> Result<Engine, String> {
-    let engine = Engine::new();
-    let engine = engine.map_err(|e| format!("WebAssembly cannot be run here: {e:#}"))?;
-    if let Some(why) = engine.uncached() {
-        static TOLD: Once = Once::new();
-        TOLD.call_once(|| complaint::print(format_args!("tenure: warning: {why}\n")));
-    }
-    Ok(engine)
-}
-
 fn with_runtime(workers: usize, program: impl FnOnce(&Runtime) -> ExitCode) -> ExitCode {
     match Builder::new_multi_thread().worker_threads(workers).enable_all().build() {
         Ok(runtime) => {
@@ -178,32 +154,4 @@ fn with_runtime(workers: usize, program: impl FnOnce(&Runtime) -> ExitCode) -> E
         }
         Err(error) => fail(format_args!("the program could not be started: {error}")),
     }
-}
-
-/// Writes to standard output. Nobody reading it is no reason to fail; anything else is told, and is
-/// the exit code.
-fn print(text: &str) {
-    let mut out = io::stdout();
-    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        unwritten(&error);
-    }
-}
-
-/// The same for sentences: on a terminal, lines end at a word.
-fn say(text: &str) {
-    print(&terminal::wrapped(text, terminal::columns(io::stdout())));
-}
-
-/// Tells once that standard output cannot be written.
-fn unwritten(error: &io::Error) {
-    let nobody_reads = error.kind() == io::ErrorKind::BrokenPipe;
-    if !nobody_reads && !UNWRITTEN.swap(true, Ordering::Relaxed) {
-        fail(format_args!("standard output cannot be written: {error}"));
-    }
-}
-
-/// Says why, and ends with the exit code for it.
-fn fail(problem: impl std::fmt::Display) -> ExitCode {
-    complaint::print(format_args!("tenure: {problem}\n"));
-    ExitCode::from(UNUSABLE)
 }

@@ -2,17 +2,19 @@
 //!
 //! It is a candidate whose work is as long as its leadership, and which leaves when that is over.
 
-use super::complaint::{self, Complaint, printable};
+use super::complaint::{Complaint, printable, report};
 use super::configuration::Configuration;
+use super::descriptors;
+use super::engine;
 use super::judged::{Shared, leave_wills, outside};
 use super::log::{Log, Output};
+use super::output::{eprint, fail};
 use super::run::{style, whose};
 use super::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
 use super::settings::{CommandLine, Elections};
 use super::signals::{Numbered, REPEATED};
 use super::supervisor::Supervised;
 use super::telemetry::Telemetry;
-use super::{descriptors, fail};
 use std::cell::OnceCell;
 use std::future::pending;
 use std::pin::pin;
@@ -20,7 +22,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
-use tenure::component::Engine;
 use tenure::program::command::{Attached, CommandEnd, NotRunnable};
 use tenure::program::server::Summary;
 use tenure::program::supervisor::Ended;
@@ -79,9 +80,9 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
         Ok(signals) => signals,
         Err(error) => return failed(format_args!("signals cannot be handled: {error}")),
     };
-    let engine = match Engine::new() {
+    let engine = match engine::logged() {
         Ok(engine) => engine,
-        Err(error) => return failed(format_args!("WebAssembly cannot be run here: {error:#}")),
+        Err(failure) => return failed(failure),
     };
     let clock = BootClock::new();
     let attached = Arc::new(Attached::default());
@@ -173,7 +174,7 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
     written.wait();
     let Some((course, seen)) = course.get() else { return ExitCode::from(FAILED) };
     if let Some(words) = words(course, seen) {
-        complaint::print(format_args!("tenure: {words}\n"));
+        eprint(format_args!("tenure: {words}\n"));
     }
     match link {
         Some(link) => {
@@ -301,7 +302,7 @@ impl Wait {
 }
 
 fn refused(complaints: &[Complaint], not_runnable: Option<NotRunnable>) -> ExitCode {
-    complaint::print(complaint::report(complaints));
+    eprint(report(complaints));
     // Where nothing else is wrong, what shells make of it.
     let code = match (complaints, not_runnable) {
         ([_], Some(NotRunnable::Missing | NotRunnable::NotOnPath)) => NOT_FOUND,

@@ -2,10 +2,9 @@
 
 use super::complaint::Complaint;
 use super::configuration::{Configuration, component};
-use super::fail;
+use super::output::{complain, fail};
 use super::settings::table::{INTERVAL, JSON};
 use super::settings::{CommandLine, Elections};
-use super::status::complain;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;

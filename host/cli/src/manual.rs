@@ -1,9 +1,10 @@
 //! `tenure completions` and `tenure man`: the command line as shells and man want it.
 
 use super::args::{self, CompletionsArguments, ManArguments};
+use super::output::{fail, print};
 use super::settings::setting::{Kind, Setting};
 use super::settings::table::TABLE;
-use super::{VERSION, fail, print};
+use super::version::VERSION;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, ValueHint};
 use clap_complete::Shell;

@@ -1,11 +1,12 @@
 //! `tenure reset-slot`: leads for a moment, to have a slot in the future forgotten.
 
-use super::complaint::{self, printable};
+use super::complaint::printable;
 use super::configuration::Configuration;
+use super::consent;
 use super::look::NO_ELECTION;
+use super::output::{eprint, fail, refuse, say};
 use super::settings::CommandLine;
 use super::settings::table::YES;
-use super::{UNUSABLE, consent, fail, say};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -35,8 +36,7 @@ pub(super) async fn reset_slot(line: &CommandLine) -> ExitCode {
         Err(failure) => return fail(failure),
     };
     if !configuration.complaints.is_empty() {
-        complaint::print(complaint::report(&configuration.complaints));
-        return ExitCode::from(UNUSABLE);
+        return refuse(&configuration.complaints);
     }
     let operator = Operator { component, clock };
     match operator.ask_and_reset(configuration.given.is_on(&YES)).await {
@@ -44,12 +44,9 @@ pub(super) async fn reset_slot(line: &CommandLine) -> ExitCode {
             say(&format!("{done}\n"));
             ExitCode::SUCCESS
         }
-        Err(Stop::Unusable(why)) => {
-            complaint::print(format_args!("tenure: {why}\n"));
-            ExitCode::from(UNUSABLE)
-        }
+        Err(Stop::Unusable(why)) => fail(why),
         Err(Stop::Failed(why)) => {
-            complaint::print(format_args!("tenure: {why}\n"));
+            eprint(format_args!("tenure: {why}\n"));
             ExitCode::from(NOT_DONE)
         }
     }
@@ -135,7 +132,7 @@ impl Operator {
         let report = self.component.step(state.as_ref(), self.clock.now(), event).await;
         let report = report.map_err(failed)?;
         for problem in &report.problems {
-            complaint::print(format_args!("tenure: {}\n", told(problem)));
+            eprint(format_args!("tenure: {}\n", told(problem)));
         }
         Ok(report)
     }

@@ -1,11 +1,12 @@
 //! `tenure reshare`: asks for another number of shares.
 
-use super::complaint::{self, printable};
+use super::complaint::printable;
 use super::configuration::Configuration;
+use super::consent;
+use super::output::{eprint, fail, refuse, say};
 use super::settings::CommandLine;
 use super::settings::table::{SHARES, YES};
 use super::status::leader;
-use super::{UNUSABLE, consent, fail, say};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tenure::clock::BootClock;
@@ -33,8 +34,7 @@ pub(super) async fn reshare(line: &CommandLine) -> ExitCode {
         Err(failure) => return fail(failure),
     };
     let Some(count) = count.filter(|_| configuration.complaints.is_empty()) else {
-        complaint::print(complaint::report(&configuration.complaints));
-        return ExitCode::from(UNUSABLE);
+        return refuse(&configuration.complaints);
     };
     let store = SharesStore::of(component.clone(), String::new());
     let mut agreed = configuration.given.is_on(&YES);
@@ -77,7 +77,7 @@ pub(super) async fn reshare(line: &CommandLine) -> ExitCode {
             }
             (_, Some(problem)) => {
                 let (class, detail) = (class_name(problem.class), printable(&problem.detail));
-                complaint::print(format_args!(
+                eprint(format_args!(
                     "tenure: {class}: {detail}; whether it was asked for is told by tenure shares\n"
                 ));
                 return ExitCode::from(NOT_DONE);
@@ -86,7 +86,7 @@ pub(super) async fn reshare(line: &CommandLine) -> ExitCode {
             _ => {}
         }
     }
-    complaint::print("tenure: nothing was changed: the plan changes all the time; try again\n");
+    eprint("tenure: nothing was changed: the plan changes all the time; try again\n");
     ExitCode::from(NOT_DONE)
 }
 

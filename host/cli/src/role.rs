@@ -1,9 +1,10 @@
 //! What the candidates of this process are at the moment, on standard error, for whoever sends
 //! SIGUSR1.
 
-use super::complaint::{self, printable};
+use super::complaint::printable;
 use super::log;
 use super::log::Format;
+use super::output::eprint;
 use super::signals::StatusSignal;
 use std::fmt::Write as _;
 use std::io::{Write as _, stderr};
@@ -29,7 +30,7 @@ pub(super) async fn on_signal(
         });
         let texts: Vec<_> = texts.collect();
         match format {
-            Format::Text => complaint::print(texts.join("\n")),
+            Format::Text => eprint(texts.join("\n")),
             // Its lines must stay as they are. Nobody reading them is no reason to fail.
             Format::Json => drop(stderr().write_all(texts.concat().as_bytes())),
         }

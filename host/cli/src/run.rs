@@ -1,24 +1,24 @@
 //! `tenure run`: candidates until a signal. `tenure observe`: observers of the same elections, which take no part.
 
-use super::complaint;
 use super::configuration::Configuration;
 use super::descriptors;
+use super::engine;
 use super::judged::{Outside, Shared, leave_wills, outside};
 use super::lists::Lists;
 use super::log::{Format, Log, Output, Style, Whose};
+use super::output::{fail, refuse};
 use super::process::Process;
+use super::role;
 use super::settings::table::{LOG, LOG_LEVEL};
 use super::settings::{CommandLine, Elections, Given};
 use super::signals::{REPEATED, ReloadSignal, Signals, StatusSignal};
 use super::supervisor::Supervised;
 use super::systemd;
 use super::telemetry::Telemetry;
-use super::{UNUSABLE, fail, role};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tenure::clock::BootClock;
-use tenure::component::Engine;
 use tenure::program::elections::Tasks;
 use tenure::runner::{Class, Event};
 use tenure::server::{Roster, Server, Watcher};
@@ -63,9 +63,9 @@ async fn take_part(
             return fail(format_args!("signals cannot be handled: {error}"));
         }
     };
-    let engine = match Engine::new() {
+    let engine = match engine::logged() {
         Ok(engine) => engine,
-        Err(error) => return fail(format_args!("WebAssembly cannot be run here: {error:#}")),
+        Err(failure) => return fail(failure),
     };
     let clock = BootClock::new();
     let mut elections = Elections::of(line);
@@ -79,7 +79,7 @@ async fn take_part(
     let mut of_kind: Vec<_> =
         kind.map(|kind| configuration(kind.given.clone())).into_iter().collect();
     let of_process = if count == 0 { &mut of_kind } else { &mut configurations };
-    let Some(first) = of_process.first_mut() else { return refuse(&elections) };
+    let Some(first) = of_process.first_mut() else { return refuse(&elections.complaints) };
     let style = style(first, Output::Stdout);
     let format = style.format;
     let (log, written) = match Log::start(style) {
@@ -152,7 +152,7 @@ async fn take_part(
         () = signals.next() => return ExitCode::SUCCESS,
         judged = judging => match judged {
             Ok(Some(judged)) => judged,
-            Ok(None) => return refuse(&elections),
+            Ok(None) => return refuse(&elections.complaints),
             Err(problem) => return fail(problem),
         }
     };
@@ -236,11 +236,6 @@ fn beginning(number: usize, of: usize) -> Duration {
     let (number, of) =
         (u32::try_from(number).unwrap_or(u32::MAX), u32::try_from(of).unwrap_or(u32::MAX));
     APART.min(WITHIN / of.max(1)).saturating_mul(number)
-}
-
-fn refuse(elections: &Elections) -> ExitCode {
-    complaint::print(complaint::report(&elections.complaints));
-    ExitCode::from(UNUSABLE)
 }
 
 /// How the log is to be written.

@@ -4,13 +4,13 @@
 mod seen;
 mod told;
 
-use super::complaint::{self, printable};
+use super::complaint::printable;
 use super::log::json_text;
 use super::look::{Subject, Subjects, some_at_a_time};
+use super::output::{UNUSABLE, eprint, fail, print};
 use super::settings::CommandLine;
 use super::settings::table::JSON;
 use super::status::{leader, unseen};
-use super::{UNUSABLE, fail, print};
 pub(super) use seen::ranges;
 use seen::{Holder, Record, Seen};
 use serde_json::json;
@@ -64,7 +64,7 @@ pub(super) async fn shares(line: &CommandLine) -> ExitCode {
             },
         };
         let (class, detail) = (class_name(*class), printable(detail));
-        complaint::print(format_args!(
+        eprint(format_args!(
             "tenure: {what} of {} could not be read ({class}): {detail}\n",
             printable(election)
         ));

@@ -3,13 +3,13 @@
 mod here;
 mod several;
 
-use super::complaint::{self, Complaint, printable};
+use super::complaint::printable;
 use super::log::json_text;
 use super::look::{Look, Looks, look, some_at_a_time};
+use super::output::{UNUSABLE, print};
 use super::settings::CommandLine;
 use super::shares::plan;
 use super::terminal::{broken, columns};
-use super::{UNUSABLE, print};
 pub(super) use here::slot_ahead;
 use here::{Own, Remark};
 use serde_json::{Value, json};
@@ -144,14 +144,6 @@ fn text(look: &Look, snapshot: &Snapshot) -> String {
     as_text(&look.election, snapshot, width)
         + &replaced.unwrap_or_default()
         + &here::rows(&remarks(look, snapshot), width)
-}
-
-pub(super) fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
-    if json {
-        print(&json_text(&json!({ "complaints": complaints })));
-    }
-    complaint::print(complaint::report(complaints));
-    ExitCode::from(UNUSABLE)
 }
 
 /// Who leads: the one on record, as long as the lease is held.

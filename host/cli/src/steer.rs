@@ -1,11 +1,11 @@
 //! `tenure resign`, `transfer`, `pause` and `resume`: orders to a candidate, over its listener.
 
-use super::complaint::{self, printable, shown};
+use super::complaint::{printable, shown};
 use super::configuration::Configuration;
 use super::look::NO_ELECTION;
+use super::output::{UNUSABLE, eprint, fail, refuse, say};
 use super::settings::CommandLine;
 use super::settings::table::{AT, CONTROL_TOKEN_FILE, TO};
-use super::{UNUSABLE, fail, say};
 use http::StatusCode;
 use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use reqwest::Url;
@@ -80,8 +80,7 @@ pub(super) async fn steer(line: &CommandLine) -> ExitCode {
         false => None,
     };
     let (Some(token), []) = (token, configuration.complaints.as_slice()) else {
-        complaint::print(complaint::report(&configuration.complaints));
-        return ExitCode::from(UNUSABLE);
+        return refuse(&configuration.complaints);
     };
     let (at, leader) = match (at, component) {
         (Some(at), _) => (at, None),
@@ -104,7 +103,7 @@ pub(super) async fn steer(line: &CommandLine) -> ExitCode {
         }
         Err(Stop::Refused(why)) => fail(why),
         Err(Stop::NotYet(why)) => {
-            complaint::print(format_args!("tenure: {why}\n"));
+            eprint(format_args!("tenure: {why}\n"));
             ExitCode::from(NOT_YET)
         }
     }
@@ -120,7 +119,7 @@ pub(super) fn token(configuration: &mut Configuration) -> Option<ControlToken> {
     }
     let token = configuration.control_token()?;
     if let Some(why) = configuration.exposed_token() {
-        complaint::print(format_args!("tenure: warning: {why}\n"));
+        eprint(format_args!("tenure: warning: {why}\n"));
     }
     Some(token)
 }
@@ -224,7 +223,7 @@ impl Operator {
             None => "",
         };
         let (election, candidate) = (printable(election), printable(candidate));
-        complaint::print(format_args!(
+        eprint(format_args!(
             "tenure: sending \"{order}\" to {candidate} of {election} at {}{source}\n",
             self.at
         ));

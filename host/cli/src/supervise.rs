@@ -1,7 +1,7 @@
 //! `tenure supervise`: a process of the runner's own. Not for people.
 
 use super::args::SuperviseArguments;
-use super::fail;
+use super::output::fail;
 use std::process::ExitCode;
 use std::time::Duration;
 use tenure::program::command::{Program, supervise as supervise_program};

@@ -1,11 +1,11 @@
 //! `tenure trigger`: asks for a turn outside the schedule, and waits for its end if that is wanted.
 
-use super::complaint::{self, printable};
+use super::complaint::printable;
 use super::configuration::Configuration;
+use super::output::{eprint, fail, refuse, say};
 use super::settings::CommandLine;
 use super::settings::table::{ID, TRIGGER_AT, TRIGGER_WAIT};
 use super::steer::{self, Operator};
-use super::{UNUSABLE, fail, say};
 use serde_json::Value;
 use std::hash::{BuildHasher as _, RandomState};
 use std::process::ExitCode;
@@ -41,8 +41,7 @@ pub(super) async fn trigger(line: &CommandLine) -> ExitCode {
         Err(failure) => return fail(failure),
     };
     let (Some(way), []) = (way, configuration.complaints.as_slice()) else {
-        complaint::print(complaint::report(&configuration.complaints));
-        return ExitCode::from(UNUSABLE);
+        return refuse(&configuration.complaints);
     };
     let asking = Asking { way, id };
     let state = match asking.ask(true).await {
@@ -176,7 +175,7 @@ impl Asking {
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                complaint::print(format_args!("tenure: {}\n", self.not_yet(wait, trouble)));
+                eprint(format_args!("tenure: {}\n", self.not_yet(wait, trouble)));
                 return ExitCode::from(NOT_YET);
             }
             sleep(pause.min(left)).await;

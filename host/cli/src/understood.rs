@@ -1,7 +1,7 @@
 //! What the settings of an election come to, for the first line of the log and for `tenure check`.
 
-use super::VERSION;
 use super::handler::Found;
+use super::version::VERSION;
 use chrono::DateTime;
 use std::time::Duration;
 use tenure::runner::Event;

@@ -3,11 +3,11 @@
 mod change;
 
 use super::look::Subjects;
+use super::output::{fail, unwritten};
 use super::settings::CommandLine;
 use super::settings::table::JSON;
 use super::signals::Signals;
 use super::terminal::{colour_wanted, columns};
-use super::{fail, unwritten};
 use change::{Change, Watcher};
 use chrono::{DateTime, Local, SecondsFormat, Utc};
 use serde::Serialize;

@@ -11,6 +11,7 @@ pub(super) use standalone::{CompletionsArguments, ComposeArguments, ManArguments
 
 use super::settings::setting::Setting;
 use super::settings::with_options;
+use super::version::VERSION;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use help::{
@@ -24,7 +25,7 @@ const ABOUT: &str = "Elects one leader among many candidates with a lease on an 
 runs the work on the leader alone.";
 
 #[derive(Parser)]
-#[command(name = "tenure", version = crate::VERSION, about = ABOUT, after_help = EXAMPLES)]
+#[command(name = "tenure", version = VERSION, about = ABOUT, after_help = EXAMPLES)]
 #[command(max_term_width = 100)]
 pub(super) struct Arguments {
     #[command(subcommand)]

@@ -1,6 +1,5 @@
 //! What was understood, for people and for programs.
 
-use crate::VERSION;
 use crate::candidacy::Candidacy;
 use crate::complaint::printable;
 use crate::doctor::examination::{Finding, Verdict};
@@ -8,6 +7,7 @@ use crate::handler::Found;
 use crate::log::json_text;
 use crate::terminal::{broken, columns};
 use crate::understood::Understood;
+use crate::version::VERSION;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,6 +1,7 @@
 //! The election component with the settings of a command.
 
 use super::Configuration;
+use crate::engine;
 use tenure::clock::BootClock;
 use tenure::component::{CheckError, ElectionComponent};
 use tenure::settings::Variables;
@@ -11,7 +12,7 @@ use tenure::settings::Variables;
 ///
 /// Why there is none, for people.
 pub(crate) fn component(clock: &BootClock) -> Result<ElectionComponent, String> {
-    let engine = crate::engine()?;
+    let engine = engine::unlogged()?;
     ElectionComponent::new(&engine, Variables::new(), clock).map_err(|error| error.to_string())
 }
 

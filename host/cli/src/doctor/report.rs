@@ -2,10 +2,10 @@
 
 use super::examination::{Finding, Verdict};
 use super::exit_code;
-use crate::complaint::{self, Complaint, printable};
+use crate::complaint::{Complaint, printable};
 use crate::log::json_text;
+use crate::output::{print, refuse};
 use crate::terminal::{aligned, broken, colour_wanted, columns};
-use crate::{UNUSABLE, print};
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, stdout};
@@ -94,8 +94,7 @@ pub(super) fn complain(election: &str, complaints: &[Complaint], json: bool) -> 
     if json {
         print(&json_text(&refused(election, complaints)));
     }
-    complaint::print(complaint::report(complaints));
-    ExitCode::from(UNUSABLE)
+    refuse(complaints)
 }
 
 fn refused(election: &str, complaints: &[Complaint]) -> Value {

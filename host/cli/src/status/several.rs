@@ -1,8 +1,9 @@
 //! All elections of a file as one table, the failures first; and what kept from looking at some.
 
 use super::{ago, leader};
-use crate::complaint::{self, printable};
+use crate::complaint::printable;
 use crate::look::Look;
+use crate::output::eprint;
 use crate::terminal::aligned;
 use std::time::Duration;
 use tenure::contract::{Fares, Outlook, Snapshot, class_name};
@@ -58,7 +59,7 @@ pub(crate) fn problems(looks: &[Look]) {
         let (election, Err(problem)) = (&look.election, &look.seen) else { continue };
         let (class, detail) = (class_name(problem.class), printable(&problem.detail));
         let meaning = super::here::meaning(problem.class);
-        complaint::print(format_args!(
+        eprint(format_args!(
             "tenure: {election} could not be read ({class}): {detail}\n\
              here: {meaning}\n\
              To try each request, step by step: tenure doctor {election}\n"

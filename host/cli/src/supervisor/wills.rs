@@ -2,8 +2,8 @@
 
 use super::last_words::{Fate, LastWords};
 use super::message::{Message, Of, Will};
-use crate::complaint;
 use crate::log::{Format, Log, Output, Style, Whose};
+use crate::output::eprint;
 use crate::systemd::ServiceManager;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -101,7 +101,7 @@ impl Wills {
         let subject = format!("the process that ran the election {how}");
         let candidates = self.candidates;
         let Some(style) = self.log.filter(|_| !candidates.is_empty()) else {
-            complaint::print(format_args!("tenure: {subject}\n"));
+            eprint(format_args!("tenure: {subject}\n"));
             return;
         };
         let terms = self.wills.iter().map(|(of, will)| (of.clone(), will.term)).collect();

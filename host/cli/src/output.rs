@@ -1,0 +1,74 @@
+//! What commands write to standard output and standard error, and the exit code of those that cannot do what they
+//! were asked for.
+
+use super::complaint::{Complaint, report};
+use super::log::json_text;
+use super::terminal::{columns, wrapped};
+use serde_json::json;
+use std::fmt::Display;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The program was used wrongly, or could not do what it was asked for.
+pub(super) const UNUSABLE: u8 = 2;
+
+/// Something that should be on standard output could not be written.
+static UNWRITTEN: AtomicBool = AtomicBool::new(false);
+
+/// The exit code of the program, whose command ended with this one.
+pub(super) fn exit_code(of_command: ExitCode) -> ExitCode {
+    match UNWRITTEN.load(Ordering::Relaxed) {
+        true => ExitCode::from(UNUSABLE),
+        false => of_command,
+    }
+}
+
+/// Writes to standard output. Nobody reading it is no reason to fail; anything else is told, and is
+/// the exit code.
+pub(super) fn print(text: &str) {
+    let mut out = io::stdout();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        unwritten(&error);
+    }
+}
+
+/// The same for sentences: on a terminal, lines end at a word.
+pub(super) fn say(text: &str) {
+    print(&wrapped(text, columns(io::stdout())));
+}
+
+/// Tells once that standard output cannot be written.
+pub(super) fn unwritten(error: &io::Error) {
+    let nobody_reads = error.kind() == io::ErrorKind::BrokenPipe;
+    if !nobody_reads && !UNWRITTEN.swap(true, Ordering::Relaxed) {
+        fail(format_args!("standard output cannot be written: {error}"));
+    }
+}
+
+/// Writes to standard error; on a terminal, lines end at a word. Nobody reading it is no reason to
+/// fail.
+pub(super) fn eprint(text: impl Display) {
+    let mut out = io::stderr();
+    let _ = write!(out, "{}", wrapped(&text.to_string(), columns(&out)));
+}
+
+/// Says why, and ends with the exit code for it.
+pub(super) fn fail(problem: impl Display) -> ExitCode {
+    eprint(format_args!("tenure: {problem}\n"));
+    ExitCode::from(UNUSABLE)
+}
+
+/// Says what is wrong with the settings, and ends with the exit code for it.
+pub(super) fn refuse(complaints: &[Complaint]) -> ExitCode {
+    eprint(report(complaints));
+    ExitCode::from(UNUSABLE)
+}
+
+/// The same, of a command whose output may be for programs.
+pub(super) fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
+    if json {
+        print(&json_text(&json!({ "complaints": complaints })));
+    }
+    refuse(complaints)
+}
