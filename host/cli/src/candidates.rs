@@ -6,6 +6,7 @@ use super::look::Subjects;
 use super::output::{UNUSABLE, eprint, fail, print};
 use super::settings::CommandLine;
 use super::settings::table::JSON;
+use super::spans::ago;
 use super::status::unseen;
 use super::terminal::aligned;
 use serde_json::{Value, json};
@@ -81,14 +82,13 @@ fn table(listed: &[Listed], now: u64) -> String {
     }
     let title = ["candidate", "state", "fail-over", "seen", "address"].map(str::to_owned);
     let rows = listed.iter().map(|Listed { name, address, paused, failover, seen }| {
-        let ago = Duration::from_secs(now.saturating_sub(*seen) / 1_000_000_000);
         let none = || "-".to_owned();
         let failover = failover.map(|within| format_duration(Duration::from_nanos(within)));
         [
             printable(name),
             if *paused { "paused" } else { "contends" }.to_owned(),
             failover.unwrap_or_else(none),
-            format!("{} ago", format_duration(ago)),
+            ago(*seen, now),
             address.as_deref().map_or_else(none, printable),
         ]
     });

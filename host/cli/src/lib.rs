@@ -38,6 +38,7 @@ mod run;
 mod settings;
 mod shares;
 mod signals;
+mod spans;
 mod status;
 mod steer;
 #[cfg(unix)]

@@ -144,15 +144,5 @@ async fn record(component: ElectionComponent, closing: bool) -> Result<Record, C
     })
 }
 
-/// The plan that is kept beside the election of a component that was checked; none where there is none, or it cannot
-/// be read.
-pub(super) async fn plan(component: &Arc<ElectionComponent>) -> Option<Plan> {
-    let store = SharesStore::of(component.clone(), String::new());
-    match store.ask(&Ask::ReadPlan(None)).await.ok()?.answer {
-        Answer::Plan(plan, _) => Some(plan),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests;

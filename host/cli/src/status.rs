@@ -5,10 +5,10 @@ mod several;
 
 use super::complaint::printable;
 use super::log::json_text;
-use super::look::{Look, Looks, look, some_at_a_time};
+use super::look::{Look, Looks, look, plan, some_at_a_time};
 use super::output::{UNUSABLE, print};
 use super::settings::CommandLine;
-use super::shares::plan;
+use super::spans::{ago, ahead, took, whole};
 use super::terminal::{broken, columns};
 pub(super) use here::slot_ahead;
 use here::{Own, Remark};
@@ -23,7 +23,6 @@ use tenure::contract::{
 use tenure::program::local;
 use tenure::program::shares::Plan;
 use tenure::settings::{Replacement, names};
-use tenure_base::duration::format_duration;
 use tenure_core::{Schedule, Zone};
 
 /// Nobody leads.
@@ -328,20 +327,6 @@ fn ended(turn: &EndedTurn) -> String {
     format!("{outcome}{ago}{took}: {what} {local}")
 }
 
-/// In whole seconds.
-pub(super) fn whole(milliseconds: u64) -> String {
-    format_duration(Duration::from_secs(milliseconds / 1_000))
-}
-
-/// How long a turn ran.
-pub(super) fn took(milliseconds: u64) -> String {
-    match milliseconds {
-        0..1_000 => format!("{milliseconds} ms"),
-        1_000..60_000 => format!("{}.{} s", milliseconds / 1_000, milliseconds % 1_000 / 100),
-        _ => whole(milliseconds),
-    }
-}
-
 fn again(attempt: u32) -> String {
     match attempt {
         1 => String::new(),
@@ -353,18 +338,6 @@ fn again(attempt: u32) -> String {
 fn when(then: u64, now: u64, zone: Zone) -> String {
     let distance = ahead(then, now).unwrap_or_else(|| ago(then, now));
     format!("{} ({distance})", local(then, zone))
-}
-
-/// Nanoseconds since 1970, both.
-pub(super) fn ago(then: u64, now: u64) -> String {
-    let ago = Duration::from_secs(now.saturating_sub(then) / 1_000_000_000);
-    format!("{} ago", format_duration(ago))
-}
-
-/// How long it is until an instant; none when that is past.
-fn ahead(then: u64, now: u64) -> Option<String> {
-    let wait = Duration::from_secs(then.saturating_sub(now).div_ceil(1_000_000_000));
-    (!wait.is_zero()).then(|| format!("in {}", format_duration(wait)))
 }
 
 pub(super) fn lease_name(state: LeaseState) -> &'static str {

@@ -1,7 +1,7 @@
 //! Events as lines for people.
 
 use super::complaint::printable;
-use super::status::whole;
+use super::spans::whole;
 use anstyle::{AnsiColor, Style};
 use std::fmt;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use super::MOST_READ;
 use super::seen::{Holder, Move, Row, Seen, ranges};
 use crate::complaint::printable;
-use crate::status::ago;
+use crate::spans::ago;
 use crate::terminal::aligned;
 use serde_json::{Value, json};
 use std::fmt::Write as _;

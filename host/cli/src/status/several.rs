@@ -1,13 +1,12 @@
 //! All elections of a file as one table, the failures first; and what kept from looking at some.
 
-use super::{ago, leader};
+use super::leader;
 use crate::complaint::printable;
 use crate::look::Look;
 use crate::output::eprint;
+use crate::spans::{ago, whole};
 use crate::terminal::aligned;
-use std::time::Duration;
 use tenure::contract::{Fares, Outlook, Snapshot, class_name};
-use tenure_base::duration::format_duration;
 
 fn fares(look: &Look) -> Fares {
     look.seen
@@ -41,14 +40,13 @@ fn row(look: &Look) -> [String; 5] {
     let since = leader.map_or_else(none, |leader| ago(leader.since, now));
     let leader = leader.map_or_else(|| "nobody".to_owned(), |leader| printable(&leader.name));
     let Outlook { last_turn, next_turn, .. } = outlook(snapshot);
-    let seconds = |span| Duration::from_secs(span / 1_000);
     let last = last_turn.map_or_else(none, |last| match last.ago_ms {
-        Some(span) => format!("{}, {} ago", last.outcome, format_duration(seconds(span))),
+        Some(span) => format!("{}, {} ago", last.outcome, whole(span)),
         None => last.outcome.to_owned(),
     });
     let next = next_turn.map_or_else(none, |next| match next.in_ms {
         0 => "now".to_owned(),
-        wait => format!("in {}", format_duration(seconds(wait))),
+        wait => format!("in {}", whole(wait)),
     });
     [election, leader, since, last, next]
 }

@@ -186,19 +186,6 @@ fn whether_the_last_turn_succeeded_is_one_row() {
 }
 
 #[test]
-fn how_long_a_turn_ran_is_told_by_what_matters() {
-    for (ms, words) in [
-        (0, "0 ms"),
-        (999, "999 ms"),
-        (1_000, "1.0 s"),
-        (59_999, "59.9 s"),
-        (3_661_000, "1h 1m 1s"),
-    ] {
-        assert_eq!(took(ms), words);
-    }
-}
-
-#[test]
 fn how_work_is_split_is_told_with_what_was_asked_for() {
     let plan = Plan::first(8);
     assert_eq!(split("c/b", &plan), "split into 8; who holds which: tenure shares c/b");

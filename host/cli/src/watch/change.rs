@@ -1,7 +1,8 @@
 //! What changed between two looks at an election.
 
 use crate::complaint::printable;
-use crate::status::{leader, lease_name, took, whole};
+use crate::spans::{took, whole};
+use crate::status::{leader, lease_name};
 use crate::terminal::broken;
 use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, TimeZone};
