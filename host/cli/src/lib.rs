@@ -24,6 +24,8 @@ mod judged;
 mod lists;
 #[cfg(unix)]
 mod lock;
+#[cfg(unix)]
+mod lock_codes;
 mod log;
 mod look;
 mod manual;
@@ -35,6 +37,8 @@ mod reset_slot;
 mod reshare;
 mod role;
 mod run;
+#[cfg_attr(not(target_os = "linux"), path = "service_manager/none.rs")]
+mod service_manager;
 mod settings;
 mod shares;
 mod signals;
@@ -138,7 +142,7 @@ fn misused(error: clap::Error, is_lock: bool) -> ExitCode {
     #[cfg(unix)]
     if is_lock && error.use_stderr() {
         let _ = error.print();
-        return ExitCode::from(lock::FAILED);
+        return ExitCode::from(lock_codes::FAILED);
     }
     #[cfg(not(unix))]
     let _ = is_lock;

@@ -7,6 +7,7 @@ use super::configuration::Configuration;
 use super::descriptors;
 use super::engine;
 use super::judged::{Shared, leave_wills, outside};
+use super::lock_codes::{BY_SIGNAL, FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND};
 use super::log::{Log, Output};
 use super::output::{eprint, fail};
 use super::run::{style, whose};
@@ -32,24 +33,6 @@ use tokio::select;
 use tokio::signal::unix::SignalKind;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep};
-
-/// The lock was not acquired, and nothing was run. `EX_TEMPFAIL` of sysexits.h.
-pub(super) const NOT_ACQUIRED: u8 = 75;
-
-/// The command was ended, since the lock was lost.
-pub(super) const LOST: u8 = 76;
-
-/// It was used wrongly, or could not do what it was asked for. As of `env`, `nohup` and `timeout`.
-pub(super) const FAILED: u8 = 125;
-
-/// There is such a command, and it cannot be executed. As of shells.
-const NOT_EXECUTABLE: u8 = 126;
-
-/// There is no such command. As of shells.
-const NOT_FOUND: u8 = 127;
-
-/// What shells add to the number of the signal that ended a command.
-const BY_SIGNAL: i32 = 128;
 
 /// How long the last words to the supervisor may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);

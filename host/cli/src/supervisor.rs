@@ -22,9 +22,9 @@ mod wills;
 use link::BELL;
 pub(super) use link::{Link, Supervised};
 
-use super::lock;
+use super::lock_codes::{BY_SIGNAL, FAILED, LOST};
+use super::service_manager::ServiceManager;
 use super::signals::Numbered;
-use super::systemd::ServiceManager;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -197,10 +197,10 @@ fn code(ended: Ended, lock: bool, wills: &Wills) -> ExitCode {
         _ if wills.code().is_some() => wills.code().map_or(0, i32::from),
         // It ends so on purpose only before anything began, and a panic is no end of a command.
         Ended::Exit(code) if !lock || code != PANICKED => code,
-        _ if lock && wills.until() > Duration::ZERO => i32::from(lock::LOST),
-        _ if lock => i32::from(lock::FAILED),
+        _ if lock && wills.until() > Duration::ZERO => i32::from(LOST),
+        _ if lock => i32::from(FAILED),
         Ended::Exit(code) => code,
-        Ended::Signal(number) => 128 + number,
+        Ended::Signal(number) => BY_SIGNAL + number,
     };
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }

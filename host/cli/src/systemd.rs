@@ -7,13 +7,13 @@
 //! | `WATCHDOG=1` | at half of `WATCHDOG_USEC`, as long as no loop stands still (the rule of `/healthz`) |
 //! | `STOPPING=1` | a signal came, and the elections are being left |
 //!
-//! It listens to the process that it started alone, which is the supervisor: so that tells it. See sd_notify(3)
-//! and sd_watchdog_enabled(3). On other systems nobody is told anything.
+//! It listens to the process that it started alone, which is the supervisor: so that tells it. On other systems
+//! nobody is told anything.
 
 use super::complaint::printable;
 use super::role;
+use super::service_manager::{ServiceManager, watchdog};
 use super::supervisor::Link;
-pub(super) use socket::{ServiceManager, watchdog};
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
 use tenure::program::server::Summary;
@@ -137,122 +137,6 @@ fn status(summaries: &[Summary]) -> String {
         }
     };
     text.chars().take(LONGEST).collect()
-}
-
-#[cfg(target_os = "linux")]
-mod socket {
-    use std::ffi::{OsStr, OsString};
-    use std::os::linux::net::SocketAddrExt as _;
-    use std::os::unix::ffi::OsStrExt as _;
-    use std::os::unix::net::{SocketAddr, UnixDatagram};
-    use std::time::Duration;
-
-    /// Who started this program, and waits for its messages.
-    pub(crate) struct ServiceManager {
-        socket: UnixDatagram,
-        address: SocketAddr,
-    }
-
-    impl ServiceManager {
-        pub(crate) fn from_env() -> Option<Self> {
-            let address = address(&std::env::var_os("NOTIFY_SOCKET")?)?;
-            let socket = UnixDatagram::unbound().ok()?;
-            // One that does not read must not hold up the candidates.
-            socket.set_nonblocking(true).ok()?;
-            Some(Self { socket, address })
-        }
-
-        pub(crate) fn tell(&self, message: &str) {
-            // Nobody reading it does not concern the election.
-            let _ = self.socket.send_to_addr(message.as_bytes(), &self.address);
-        }
-    }
-
-    /// A path, or a name that begins with `@` where no file is.
-    fn address(name: &OsStr) -> Option<SocketAddr> {
-        match name.as_bytes() {
-            [b'@', name @ ..] => SocketAddr::from_abstract_name(name).ok(),
-            [b'/', ..] => SocketAddr::from_pathname(name).ok(),
-            _ => None,
-        }
-    }
-
-    /// How long it waits for a sign of life of the process of that number, which must be the one that is
-    /// meant.
-    pub(crate) fn watchdog(main: u32) -> Option<Duration> {
-        let variable = |name| std::env::var_os(name).map(OsString::into_string)?.ok();
-        let (limit, process) = (variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
-        limit_for(main, limit.as_deref(), process.as_deref())
-    }
-
-    fn limit_for(main: u32, microseconds: Option<&str>, process: Option<&str>) -> Option<Duration> {
-        let process = process.map(|process| process.parse() == Ok(main));
-        let limit = Duration::from_micros(microseconds?.parse().ok()?);
-        (process.unwrap_or(true) && !limit.is_zero()).then_some(limit)
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-
-        #[test]
-        fn only_the_process_that_is_meant_is_watched() {
-            let second = Some(Duration::from_secs(1));
-            assert_eq!(limit_for(4711, Some("1000000"), None), second);
-            assert_eq!(limit_for(4711, Some("1000000"), Some("4711")), second);
-            for (limit, process) in [
-                (Some("1000000"), Some("1")),
-                (Some("0"), None),
-                (Some("soon"), None),
-                (None, Some("4711")),
-            ] {
-                assert_eq!(limit_for(4711, limit, process), None, "{limit:?} {process:?}");
-            }
-        }
-
-        #[test]
-        fn a_message_arrives_at_a_path_and_at_an_abstract_name() {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("notify");
-            let name = format!("tenure-test-{}", std::process::id());
-            let there = SocketAddr::from_abstract_name(&name).unwrap();
-            let listeners = [
-                (path.as_os_str().to_owned(), UnixDatagram::bind(&path).unwrap()),
-                (format!("@{name}").into(), UnixDatagram::bind_addr(&there).unwrap()),
-            ];
-            for (name, listener) in listeners {
-                let socket = UnixDatagram::unbound().unwrap();
-                let address = address(&name).unwrap();
-                let manager = ServiceManager { socket, address };
-                manager.tell("READY=1");
-                listener.set_nonblocking(true).unwrap();
-                let mut buffer = [0; 64];
-                let length = listener.recv(&mut buffer).unwrap();
-                assert_eq!(&buffer[..length], b"READY=1");
-            }
-            assert!(address("vsock:2:1234".as_ref()).is_none());
-        }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod socket {
-    use std::time::Duration;
-
-    /// Nobody.
-    pub(crate) struct ServiceManager;
-
-    impl ServiceManager {
-        pub(crate) fn from_env() -> Option<Self> {
-            None
-        }
-
-        pub(crate) fn tell(&self, _: &str) {}
-    }
-
-    pub(crate) fn watchdog(_: u32) -> Option<Duration> {
-        None
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::last_words::{Fate, LastWords};
 use super::message::{Message, Of, Will};
 use crate::log::{Format, Log, Output, Style, Whose};
 use crate::output::eprint;
-use crate::systemd::ServiceManager;
+use crate::service_manager::ServiceManager;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
