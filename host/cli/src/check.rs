@@ -10,7 +10,6 @@ use super::engine;
 use super::judged::{Shared, leave_wills, outside};
 use super::log::{Log, Output};
 use super::output::{complain, fail, print};
-use super::run::style;
 use super::settings::table::{JSON, OFFLINE};
 use super::settings::{CommandLine, Elections};
 use super::status::leader;
@@ -40,7 +39,7 @@ pub(super) async fn check(line: &CommandLine) -> ExitCode {
     leave_wills(&mut configurations);
     if let Some(of_process) = configurations.first_mut() {
         // Nothing is logged here. It is judged all the same.
-        style(of_process, Output::Stdout);
+        of_process.log_style(Output::Stdout);
     }
     let logs = configurations.iter().map(|_| Log::nowhere()).collect();
     let mut beside = Vec::new();

@@ -10,7 +10,6 @@ use super::judged::{Shared, leave_wills, outside};
 use super::lock_codes::{BY_SIGNAL, FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND};
 use super::log::{Log, Output};
 use super::output::{eprint, fail};
-use super::run::{style, whose};
 use super::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
 use super::settings::{CommandLine, Elections};
 use super::signals::{Numbered, REPEATED};
@@ -71,13 +70,13 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
     let attached = Arc::new(Attached::default());
     let mut configuration = Configuration::of_lock(line, attached.clone());
     let wait = Wait::of(&mut configuration);
-    let style = style(&mut configuration, Output::Stderr);
+    let style = configuration.log_style(Output::Stderr);
     let all = [&LOG, &LOG_LEVEL].iter().any(|setting| configuration.given.is_by_option(setting));
     let (log, written) = match Log::start(style) {
         Ok(started) => started,
         Err(error) => return failed(format_args!("the log cannot be written: {error}")),
     };
-    let whose = whose(&configuration);
+    let whose = configuration.whose();
     let log = log.problems_only(!all).of(&whose);
     let link = supervised.as_ref().map_err(Clone::clone);
     let link = link.and_then(|supervised| supervised.link(style));

@@ -4,7 +4,6 @@ use super::candidacy::{Candidacy, Front};
 use super::configuration::Configuration;
 use super::judged::{Shared, leave_wills};
 use super::log::{Log, Whose};
-use super::run::whose;
 use super::supervisor::Link;
 use super::telemetry::Telemetry;
 use std::net::SocketAddr;
@@ -54,7 +53,7 @@ impl Process {
         if self.link.is_some() {
             leave_wills(std::slice::from_mut(&mut configuration));
         }
-        let whose = whose(&configuration);
+        let whose = configuration.whose();
         let log = self.log.of(&whose);
         let front = Front::new(&configuration, &self.shared.clock);
         let (board, control) = (front.board.clone(), front.control(self.control.as_ref()));

@@ -5,11 +5,10 @@ use super::descriptors;
 use super::engine;
 use super::judged::{Outside, Shared, leave_wills, outside};
 use super::lists::Lists;
-use super::log::{Format, Log, Output, Style, Whose};
+use super::log::{Log, Output};
 use super::output::{fail, refuse};
 use super::process::Process;
 use super::role;
-use super::settings::table::{LOG, LOG_LEVEL};
 use super::settings::{CommandLine, Elections, Given};
 use super::signals::{REPEATED, ReloadSignal, Signals, StatusSignal};
 use super::supervisor::Supervised;
@@ -22,11 +21,9 @@ use tenure::clock::BootClock;
 use tenure::program::elections::Tasks;
 use tenure::runner::{Class, Event};
 use tenure::server::{Roster, Server, Watcher};
-use tenure::settings::names;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::{join, select};
-use tracing::Level;
 
 /// A second signal did not wait for the lease to be released.
 const IMPATIENT: u8 = 1;
@@ -72,7 +69,7 @@ async fn take_part(
     let given = std::mem::take(&mut elections.given);
     let patterns: Vec<_> = given.iter().map(|given| given.pattern).collect();
     let mut configurations: Vec<_> = given.into_iter().map(configuration).collect();
-    let candidates: Vec<_> = configurations.iter().map(whose).collect();
+    let candidates: Vec<_> = configurations.iter().map(Configuration::whose).collect();
     let count = candidates.len();
     // What holds for the process is the same in each of them. A list may have no name yet.
     let kind = elections.patterns.first().filter(|_| count == 0 && elections.complaints.is_empty());
@@ -80,7 +77,7 @@ async fn take_part(
         kind.map(|kind| configuration(kind.given.clone())).into_iter().collect();
     let of_process = if count == 0 { &mut of_kind } else { &mut configurations };
     let Some(first) = of_process.first_mut() else { return refuse(&elections.complaints) };
-    let style = style(first, Output::Stdout);
+    let style = first.log_style(Output::Stdout);
     let format = style.format;
     let (log, written) = match Log::start(style) {
         Ok(started) => started,
@@ -236,20 +233,4 @@ fn beginning(number: usize, of: usize) -> Duration {
     let (number, of) =
         (u32::try_from(number).unwrap_or(u32::MAX), u32::try_from(of).unwrap_or(u32::MAX));
     APART.min(WITHIN / of.max(1)).saturating_mul(number)
-}
-
-/// How the log is to be written.
-pub(super) fn style(of_process: &mut Configuration, output: Output) -> Style {
-    let format = match of_process.word(&LOG) {
-        "json" => Format::Json,
-        _ => Format::Text,
-    };
-    let level = of_process.word(&LOG_LEVEL).parse().unwrap_or(Level::INFO);
-    Style { format, level, output }
-}
-
-/// Whose the log of a candidate is.
-pub(super) fn whose(configuration: &Configuration) -> Whose {
-    let setting = |name| configuration.settings.get(name).unwrap_or_default().to_owned();
-    Whose { election: setting(names::ELECTION), candidate: setting(names::NAME) }
 }

@@ -3,6 +3,7 @@
 mod complaints;
 mod component;
 mod listener;
+mod log;
 mod read;
 mod split;
 #[cfg(test)]
