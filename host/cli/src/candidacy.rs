@@ -3,13 +3,13 @@
 use super::configuration::{Configuration, expiry};
 use super::handler;
 use super::log::Log;
-use super::member::{Member, no_work};
 use super::ready;
 use super::settings::Vocabulary;
 use super::settings::table::{GRACE, READY_CMD};
 use super::supervisor::Link;
 use super::telemetry::Witness;
 use super::understood::Understood;
+use super::whole::{Whole, no_work};
 use std::ffi::OsString;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub(super) struct Candidacy {
     pub order: mpsc::Sender<Order>,
     orders: mpsc::Receiver<Order>,
     /// Its election is that of the whole: it is split into shares.
-    pub member: Option<Member>,
+    pub whole: Option<Whole>,
 }
 
 /// The loop of a candidate, and what goes with it.
@@ -137,11 +137,11 @@ impl Candidacy {
         let Some((work, read)) = work.zip(read) else { return Ok(None) };
         notes.extend(work.found.notes());
         let understood = Understood::of(read, work.found);
-        let (mut handler, mut member) = (work.handler, None);
+        let (mut handler, mut whole) = (work.handler, None);
         if let Some(split) = configuration.split {
-            let whole = configuration.of_whole();
-            let component = of(whole.clone());
-            elector = of(whole.clone());
+            let settings = configuration.of_whole();
+            let component = of(settings.clone());
+            elector = of(settings.clone());
             for component in [&component, &elector] {
                 // It is granted what it needs.
                 component.check().await.map_err(|error| error.to_string())?;
@@ -149,7 +149,7 @@ impl Candidacy {
             notes.push(split.note(&understood.candidate));
             handler = no_work(split.count);
             let given = configuration.given.clone();
-            member = Some(Member::new(given, component, &whole, split, &understood));
+            whole = Some(Whole::new(given, component, &settings, split, &understood));
         }
         if let Some(part) = configuration.part {
             handler = Box::new(OfShare(part, handler));
@@ -168,7 +168,7 @@ impl Candidacy {
             board,
             order,
             orders,
-            member,
+            whole,
         }))
     }
 

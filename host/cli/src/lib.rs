@@ -62,6 +62,7 @@ mod understood;
 mod variables;
 mod version;
 mod watch;
+mod whole;
 
 use args::{Arguments, Command};
 use clap::FromArgMatches as _;

@@ -6,6 +6,7 @@ use super::engine;
 use super::judged::{Outside, Shared, leave_wills, outside};
 use super::lists::Lists;
 use super::log::{Log, Output};
+use super::member;
 use super::output::{fail, refuse};
 use super::process::Process;
 use super::role;
@@ -175,10 +176,10 @@ async fn take_part(
     // What concerns all of them, where there is none.
     also.into_iter().for_each(|detail| own_log.event(&Event::Note { detail }));
     for (number, (mut candidacy, whose)) in candidacies.into_iter().zip(candidates).enumerate() {
-        let (election, member) = (whose.election.clone(), candidacy.member.take());
-        let handle = match member {
-            Some(member) => {
-                members.spawn(member.run(process.clone(), candidacy, whose));
+        let (election, whole) = (whose.election.clone(), candidacy.whole.take());
+        let handle = match whole {
+            Some(whole) => {
+                members.spawn(member::take_part(whole, process.clone(), candidacy, whose));
                 None
             }
             None => Some(process.begin(candidacy, whose, beginning(number, count), None)),

@@ -1,0 +1,49 @@
+//! What the candidate of the whole has for the shares that the work is split into.
+
+use super::configuration::Split;
+use super::settings::Given;
+use super::understood::Understood;
+use std::sync::Arc;
+use tenure::component::ElectionComponent;
+use tenure::handler::{Handler, from_fn};
+use tenure::program::shares::{LEAVE_WITHIN, Membership, Sign};
+use tenure::settings::{Variables, names};
+
+/// What a process needs to be there for shares.
+pub(super) struct Whole {
+    /// Each share is made of it.
+    pub given: Given,
+    /// For requests beside the election.
+    pub component: Arc<ElectionComponent>,
+    pub membership: Membership,
+    /// Where there is a supervisor, it is left the deletion of the sign.
+    pub leaves_wills: bool,
+}
+
+impl Whole {
+    /// `component` was checked, with these settings.
+    pub(super) fn new(
+        given: Given,
+        component: ElectionComponent,
+        settings: &Variables,
+        split: Split,
+        understood: &Understood,
+    ) -> Self {
+        let Split { count, capacity, most } = split;
+        let membership = Membership {
+            sign: Sign { member: understood.candidate.clone(), weight: capacity, most },
+            count,
+            replaced_after: understood.failover.unwrap_or(understood.lease),
+            leave_within: LEAVE_WITHIN,
+        };
+        let leaves_wills = settings.get(names::LAST_WILL) == Some("true");
+        Self { given, component: Arc::new(component), membership, leaves_wills }
+    }
+}
+
+/// What the whole does in a turn, which has none of the schedule: somebody left a trigger.
+pub(super) fn no_work(shares: u32) -> Box<dyn Handler> {
+    let told =
+        format!("nothing was run: the work is split into {shares} shares; trigger one of them");
+    Box::new(from_fn(move |_, _| std::future::ready(Err(told.clone()))))
+}
