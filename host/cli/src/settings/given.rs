@@ -5,6 +5,7 @@ use super::options::CommandLine;
 use super::parse::{Content, Section};
 use super::setting::{Choice, Kind, Scope, Setting};
 use super::table::{CA_FILE, FOR_EACH, FOR_EACH_FILE, ON_START};
+use super::word::Word;
 use crate::complaint::{reworded, shown};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -23,14 +24,6 @@ pub(crate) fn environment(name: &str) -> Option<OsString> {
 
 fn is_blank(text: &OsStr) -> bool {
     text.to_string_lossy().trim().is_empty()
-}
-
-/// One text of a value. A list has several.
-#[derive(Clone)]
-pub(crate) struct Word {
-    pub text: OsString,
-    /// Where it stands in the file; empty elsewhere.
-    pub place: String,
 }
 
 /// Where a value comes from, the strongest first.
@@ -376,8 +369,7 @@ fn own(
     let election = election.filter(|_| setting.scope != Scope::Process);
     let of = |section: Option<&Section>| {
         let entry = section?.entries.iter().find(|entry| entry.setting.is(setting))?;
-        let placed = |word: &Word| Word { text: word.text.clone(), place: word.place.clone() };
-        Some((entry.place.clone(), entry.words.iter().map(placed).collect()))
+        Some((entry.place.clone(), entry.words.clone()))
     };
     match (of(election), of(defaults)) {
         (Some((place, words)), _) => value(Source::Election(place), words),

@@ -20,6 +20,7 @@ mod source;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
+mod word;
 
 pub(crate) use elections::Elections;
 pub(crate) use given::{Given, Value, Vocabulary};

@@ -1,10 +1,10 @@
 //! From the text of the file to values with their places.
 
-use super::given::Word;
 use super::secret;
 use super::setting::{Kind, Scope, Setting};
 use super::source::Source;
 use super::table::{CONNECTION_STRING_FILE, ELECTION};
+use super::word::Word;
 use crate::complaint::{Complaint, printable, shown};
 use std::ops::Range;
 use toml::Spanned;
