@@ -105,5 +105,7 @@ pub mod runner;
 pub mod server;
 pub mod settings;
 pub mod shares;
+mod trace_parent;
 
 pub use deadline::Deadline;
+pub use trace_parent::TraceParent;

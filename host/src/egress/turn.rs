@@ -10,7 +10,7 @@ use super::wire::Wire;
 use super::{Authorities, TermHeader, tls};
 use crate::deadline::Deadline;
 use crate::future::BoxFuture;
-use crate::handler::TraceParent;
+use crate::trace_parent::TraceParent;
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue};
 use http::{Uri, uri::Scheme};

@@ -2,12 +2,13 @@
 
 use super::lines::{HandlerLines, LineSink, Stream, TurnLines};
 use super::trap::{explain, shortened};
-use super::{BoxFuture, Handler, TraceParent, TurnEnd};
+use super::{BoxFuture, Handler, TurnEnd};
 use crate::clock::{Clock, Reading};
 use crate::component::{self, Context, Engine, Grant, Output, leader};
 use crate::contract::{LEADER_HANDLER, Turn};
 use crate::deadline::Deadline;
 use crate::egress::{AllowList, Answers, Budget, Gate, Names, Outlet, Policy, TermHeader};
+use crate::trace_parent::TraceParent;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;

@@ -8,7 +8,6 @@ mod lines;
 pub(crate) mod secrets;
 #[cfg(test)]
 mod tests;
-mod trace_parent;
 mod trap;
 pub(crate) mod webhook;
 
@@ -16,7 +15,6 @@ pub use crate::future::BoxFuture;
 pub use component::{ComponentHandler, InvalidHandler, MEMORY_LIMIT, Options};
 pub use function::{FunctionHandler, from_fn};
 pub use lines::{LineSink, Stream};
-pub use trace_parent::TraceParent;
 
 use crate::contract::{Outcome, Turn};
 use crate::deadline::Deadline;

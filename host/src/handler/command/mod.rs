@@ -41,11 +41,12 @@ pub use run::this_program;
 pub use supervisor::supervise;
 
 use super::lines::{HandlerLines, LineSink, Stream};
-use super::{BoxFuture, Handler, TraceParent, TurnEnd};
+use super::{BoxFuture, Handler, TurnEnd};
 use crate::clock::{Clock, Reading};
 use crate::contract::Turn;
 use crate::deadline::Deadline;
 use crate::lines::Lines;
+use crate::trace_parent::TraceParent;
 use chrono::Utc;
 use environment::Variables;
 use outcome::{Fate, turn_end};
