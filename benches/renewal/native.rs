@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use chrono::Utc;
 use reqwest::{Method, Response, Url};
 use rustls::{ClientConfig, RootCertStore};
-use tenure_azure::operation::Method as Verb;
+use tenure_azure::request::Method as Verb;
 use tenure_azure::{Account, BlobName, LeaseId, Operation};
 use uuid::Uuid;
 

@@ -8,6 +8,7 @@ use core::fmt;
 
 use super::credential::{Authorization, Credential, Pass};
 use super::endpoint::Endpoint;
+use super::problem::Problem;
 use super::shared_key::Key;
 use tenure_base::prelude::*;
 
@@ -17,15 +18,6 @@ pub struct Account {
     name: String,
     endpoint: Endpoint,
     credential: Credential,
-}
-
-/// One thing that is wrong with a setting, for people. Never holds a part of a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// What is wrong: one sentence.
-    pub problem: String,
-    /// What to do about it: one sentence.
-    pub advice: String,
 }
 
 /// What a request is authorised with until there is something better to hand.

@@ -5,8 +5,8 @@
 //! credentials flow*.
 
 use super::endpoint::Endpoint;
-use super::operation::{Method, Request};
 use super::percent;
+use super::request::{Method, Request};
 use super::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_base::text::cut;

@@ -1,7 +1,5 @@
 //! What an election asks of the Blob service.
 
-use core::fmt;
-
 use super::account::Account;
 use super::credential::Authorization;
 use super::http_date;
@@ -9,6 +7,7 @@ use super::lease_id::LeaseId;
 use super::metadata::Metadata;
 use super::name::{BlobName, SideBlob};
 use super::percent;
+use super::request::{Method, Request};
 use super::secret::Secret;
 use super::shared_key::{self, decoded_query, string_to_sign};
 use chrono::{DateTime, Utc};
@@ -137,68 +136,6 @@ pub enum Over {
 
 /// The most blobs in one page of a list: their metadata may have 8 KiB each, and an answer is read as a whole.
 pub const PAGE: usize = 1000;
-
-/// The methods that are used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// HEAD.
-    Head,
-    /// PUT.
-    Put,
-    /// GET, of a token.
-    Get,
-    /// POST, for a token.
-    Post,
-    /// DELETE.
-    Delete,
-}
-
-impl Method {
-    /// As on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Method::Head => "HEAD",
-            Method::Put => "PUT",
-            Method::Get => "GET",
-            Method::Post => "POST",
-            Method::Delete => "DELETE",
-        }
-    }
-}
-
-/// A request, to be sent as it is.
-///
-/// A signed one is good for 15 minutes after its date. `Debug` prints the path and the names of the
-/// headers only: the query may hold a signature, the values hold lease ids.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Request {
-    /// The method.
-    pub method: Method,
-    /// Scheme, host and port, like `https://name.blob.core.windows.net`.
-    pub origin: String,
-    /// Path and query exactly as they go on the wire; changing them breaks the signature.
-    pub path_and_query: String,
-    /// All headers but `Host`, which the transport sets; names in lower case, `content-length` on every PUT.
-    pub headers: Vec<(String, String)>,
-    /// The body; empty for most requests to the Blob service.
-    pub body: Secret,
-}
-
-impl fmt::Debug for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Request({} {}{}, headers:",
-            self.method.as_str(),
-            self.origin,
-            self.path_and_query.split('?').next().unwrap_or_default()
-        )?;
-        for (name, _) in &self.headers {
-            write!(f, " {name}")?;
-        }
-        f.write_str(")")
-    }
-}
 
 impl Operation {
     /// What it is called, for people.

@@ -3,8 +3,8 @@
 
 use chrono::{DateTime, Timelike, Utc};
 
-use super::account::Problem;
 use super::percent;
+use super::problem::Problem;
 use super::rfc3339;
 use super::secret::Secret;
 use tenure_base::prelude::*;

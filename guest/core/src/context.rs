@@ -28,7 +28,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::Pass;
-use tenure_azure::operation::{Operation, Request};
+use tenure_azure::operation::Operation;
+use tenure_azure::request::Request;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tenure_azure::answer::Answer;
 use tenure_azure::credential::{Credential, Pass};
 use tenure_azure::identity::Identity;
-use tenure_azure::operation::Request;
+use tenure_azure::request::Request;
 use tenure_azure::secret::Secret;
 use tenure_azure::token::{NoToken, Token};
 use tenure_base::prelude::*;

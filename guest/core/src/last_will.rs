@@ -14,7 +14,8 @@ use super::side_blobs::Session;
 use crate::mutants;
 use chrono::{DateTime, Utc};
 use tenure_azure::credential::Credential;
-use tenure_azure::operation::{ETag, Operation, Request};
+use tenure_azure::operation::{ETag, Operation};
+use tenure_azure::request::Request;
 
 /// The service refuses a signed request that is older (REST: *Authorize with Shared Key*).
 const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);

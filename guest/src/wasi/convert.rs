@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::bindings::tenure::election::types as wit;
 use super::clock;
-use tenure_azure::operation::Request;
+use tenure_azure::request::Request;
 use tenure_core::{
     Complaint, Ended, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
     Incumbent, LeaseState, Listed, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role,

@@ -14,7 +14,7 @@ use wasip2::http::types::{
 };
 use wasip2::io::poll::{Pollable, poll};
 
-use tenure_azure::operation::{self, Request};
+use tenure_azure::request::{Method as Verb, Request};
 use tenure_base::prelude::*;
 use tenure_core::{Failure, FailureKind};
 
@@ -102,11 +102,11 @@ fn outgoing(request: &Request) -> Result<OutgoingRequest, Failure> {
     let fields = Fields::from_list(&headers).map_err(|_| other("a header was refused"))?;
     let outgoing = OutgoingRequest::new(fields);
     let method = match request.method {
-        operation::Method::Head => Method::Head,
-        operation::Method::Put => Method::Put,
-        operation::Method::Get => Method::Get,
-        operation::Method::Post => Method::Post,
-        operation::Method::Delete => Method::Delete,
+        Verb::Head => Method::Head,
+        Verb::Put => Method::Put,
+        Verb::Get => Method::Get,
+        Verb::Post => Method::Post,
+        Verb::Delete => Method::Delete,
     };
     let origin = &request.origin;
     let (scheme, authority) =
@@ -137,7 +137,7 @@ fn options(timeout: Duration) -> RequestOptions {
 /// Whether no body can follow: it takes some calls of the host to see that there is none.
 fn is_empty(request: &Request, headers: &[(String, Vec<u8>)]) -> bool {
     let length = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    request.method == operation::Method::Head || length.is_some_and(|(_, value)| value == b"0")
+    request.method == Verb::Head || length.is_some_and(|(_, value)| value == b"0")
 }
 
 /// Whether `ready` came before the deadline.

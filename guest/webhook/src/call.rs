@@ -7,8 +7,8 @@ use tenure_base::text::cut;
 
 use super::credentials::Credentials;
 use super::target::{ELECTION_HEADER, KEY_HEADER, TRIGGER_HEADER, Target};
-use tenure_azure::operation::{Method, Request};
 use tenure_azure::percent::{self, AsciiSet};
+use tenure_azure::request::{Method, Request};
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_core::{Failure, FailureKind, Turn, TurnId};

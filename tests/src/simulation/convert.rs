@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use tenure::contract as wit;
-use tenure_azure::operation as azure;
+use tenure_azure::request as azure;
 use tenure_core as core;
 
 fn nanos(span: std::time::Duration) -> u64 {

@@ -3,9 +3,10 @@
 //! Forms and rules: *Configure Azure Storage connection strings*.
 
 use super::super::endpoint::{self, Endpoint};
+use super::super::problem::Problem;
 use super::super::sas::Sas;
 use super::super::shared_key::Key;
-use super::{Account, Credential, Problem, complain, is_account_name, judge_transport};
+use super::{Account, Credential, complain, is_account_name, judge_transport};
 use tenure_base::prelude::*;
 
 const EMULATOR_NAME: &str = "devstoreaccount1";

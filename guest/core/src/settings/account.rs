@@ -13,10 +13,11 @@ pub(super) use files::files;
 
 use super::{Complaint, Reader, variable};
 use files::file_of;
-use tenure_azure::account::{Account, Problem, is_account_name};
+use tenure_azure::account::{Account, is_account_name};
 use tenure_azure::credential::Credential;
 use tenure_azure::endpoint::Endpoint;
 use tenure_azure::percent;
+use tenure_azure::problem::Problem;
 use tenure_azure::sas::Sas;
 use tenure_azure::secret::Secret;
 use tenure_azure::shared_key::Key;

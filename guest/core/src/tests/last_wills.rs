@@ -1,7 +1,8 @@
 //! protocol.md §7.3.
 
 use super::*;
-use tenure_azure::operation::{ETag, Method};
+use tenure_azure::operation::ETag;
+use tenure_azure::request::Method;
 
 const NO_STRING: (&str, &str) = (variable::CONNECTION_STRING, "");
 

@@ -10,7 +10,7 @@ use tenure::clock::{BootClock, Clock as _};
 use tenure::egress::Authorities;
 use tenure::program::http::{Clients, send};
 use tenure_azure::answer::Answer;
-use tenure_azure::operation::Request;
+use tenure_azure::request::Request;
 use tenure_core::{Chance, Failure, FailureKind, Fetch, Fetched, Moment};
 
 /// The account that some settings name, and how it is asked.

@@ -14,7 +14,8 @@ use super::{Finding, credential};
 use tenure_azure::BlobName;
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::{Credential, Pass};
-use tenure_azure::operation::{Operation, Request};
+use tenure_azure::operation::Operation;
+use tenure_azure::request::Request;
 use tenure_core::{
     Chance, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, Moment, Problem, Settings,
     Snapshot,

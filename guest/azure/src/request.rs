@@ -1,0 +1,68 @@
+//! A request as it goes on the wire: to the Blob service, or to what gives out tokens.
+
+use core::fmt;
+
+use super::secret::Secret;
+use tenure_base::prelude::*;
+
+/// The methods that are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// HEAD.
+    Head,
+    /// PUT.
+    Put,
+    /// GET, of a token.
+    Get,
+    /// POST, for a token.
+    Post,
+    /// DELETE.
+    Delete,
+}
+
+impl Method {
+    /// As on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Method::Head => "HEAD",
+            Method::Put => "PUT",
+            Method::Get => "GET",
+            Method::Post => "POST",
+            Method::Delete => "DELETE",
+        }
+    }
+}
+
+/// A request, to be sent as it is.
+///
+/// A signed one is good for 15 minutes after its date. `Debug` prints the path and the names of the
+/// headers only: the query may hold a signature, the values hold lease ids.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The method.
+    pub method: Method,
+    /// Scheme, host and port, like `https://name.blob.core.windows.net`.
+    pub origin: String,
+    /// Path and query exactly as they go on the wire; changing them breaks the signature.
+    pub path_and_query: String,
+    /// All headers but `Host`, which the transport sets; names in lower case, `content-length` on every PUT.
+    pub headers: Vec<(String, String)>,
+    /// The body; empty for most requests to the Blob service.
+    pub body: Secret,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Request({} {}{}, headers:",
+            self.method.as_str(),
+            self.origin,
+            self.path_and_query.split('?').next().unwrap_or_default()
+        )?;
+        for (name, _) in &self.headers {
+            write!(f, " {name}")?;
+        }
+        f.write_str(")")
+    }
+}
