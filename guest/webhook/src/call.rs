@@ -6,7 +6,8 @@ use tenure_base::json::{Object, Value};
 use tenure_base::text::cut;
 
 use super::credentials::Credentials;
-use super::target::{ELECTION_HEADER, KEY_HEADER, TRIGGER_HEADER, Target};
+use super::header::{ELECTION_HEADER, KEY_HEADER, TRIGGER_HEADER};
+use super::target::Target;
 use tenure_azure::percent::{self, AsciiSet};
 use tenure_azure::request::{Method, Request};
 use tenure_azure::secret::Secret;

@@ -1,7 +1,8 @@
 //! What a receiver trusts a call by: a token, and signatures by the scheme of
 //! [Standard Webhooks](https://www.standardwebhooks.com).
 
-use super::target::{RESERVED, is_name, variable};
+use super::header::{RESERVED, is_name};
+use super::variable;
 use tenure_azure::secret::Secret;
 use tenure_azure::shared_key::Key;
 use tenure_azure::token::is_token;
@@ -148,7 +149,7 @@ fn key(text: &str) -> Option<Key> {
 
 #[cfg(test)]
 mod tests {
-    use super::variable::{SECRET, SECRET_FILE, TOKEN, TOKEN_FILE, TOKEN_HEADER};
+    use super::super::variable::{SECRET, SECRET_FILE, TOKEN, TOKEN_FILE, TOKEN_HEADER};
     use super::*;
     use tenure_core::Unreadable;
 

@@ -25,8 +25,11 @@
 
 mod call;
 mod credentials;
+mod header;
 mod target;
+pub mod variable;
 
 pub use call::{Call, election_value, wanted};
 pub use credentials::Credentials;
-pub use target::{ELECTION_HEADER, KEY_HEADER, RESERVED, TRIGGER_HEADER, Target, variable};
+pub use header::{ELECTION_HEADER, KEY_HEADER, RESERVED, TRIGGER_HEADER};
+pub use target::Target;

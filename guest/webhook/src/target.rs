@@ -3,77 +3,13 @@
 use core::time::Duration;
 
 use super::credentials::Credentials;
+use super::header::{RESERVED, is_name};
+use super::variable;
 use tenure_azure::endpoint::check_authority;
 use tenure_azure::secret::Secret;
 use tenure_base::duration::parse_duration;
 use tenure_base::prelude::*;
 use tenure_core::{Complaint, Environment};
-
-/// The variables.
-pub mod variable {
-    /// Where to call.
-    pub const URL: &str = "TENURE_HANDLER_URL";
-    /// The longest that the call may take.
-    pub const TIMEOUT: &str = "TENURE_HANDLER_TIMEOUT";
-    /// The header that carries the term.
-    pub const TERM_HEADER: &str = "TENURE_TERM_HEADER";
-    /// A bearer token.
-    pub const TOKEN: &str = "TENURE_HANDLER_TOKEN";
-    /// A file that holds it, read again for each call.
-    pub const TOKEN_FILE: &str = "TENURE_HANDLER_TOKEN_FILE";
-    /// The header whose whole value it is, instead.
-    pub const TOKEN_HEADER: &str = "TENURE_HANDLER_TOKEN_HEADER";
-    /// Secrets that calls are signed with.
-    pub const SECRET: &str = "TENURE_HANDLER_SECRET";
-    /// A file that holds them, read again for each call.
-    pub const SECRET_FILE: &str = "TENURE_HANDLER_SECRET_FILE";
-}
-
-/// Headers that decide how a request is delivered and read, and who may send it, and those that say
-/// more of a turn than its term. None of them carries a term.
-pub const RESERVED: [&str; 32] = [
-    "accept-encoding",
-    "authorization",
-    "ce-id",
-    "ce-source",
-    "ce-specversion",
-    "ce-time",
-    "ce-type",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-range",
-    "content-type",
-    "cookie",
-    "date",
-    "expect",
-    "host",
-    "http2-settings",
-    KEY_HEADER,
-    "keep-alive",
-    "max-forwards",
-    "proxy-authorization",
-    "proxy-connection",
-    "range",
-    "te",
-    ELECTION_HEADER,
-    TRIGGER_HEADER,
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "webhook-id",
-    "webhook-signature",
-    "webhook-timestamp",
-];
-
-/// What every attempt of a turn is known by.
-pub const KEY_HEADER: &str = "idempotency-key";
-
-/// Which election a turn is of, percent-encoded where the name has more than a header may.
-pub const ELECTION_HEADER: &str = "tenure-election";
-
-/// The id of the trigger that a turn runs for, where there is one.
-pub const TRIGGER_HEADER: &str = "tenure-trigger";
 
 /// Where turns are posted to, and how.
 #[derive(Debug)]
@@ -186,15 +122,9 @@ fn split(url: Option<&str>) -> Result<(String, Secret), (&'static str, &'static 
     Ok((format!("{scheme}{authority}"), format!("{slash}{path}").into()))
 }
 
-/// Whether `text` may name a header (RFC 9110, 5.6.2).
-pub(super) fn is_name(text: &str) -> bool {
-    !text.is_empty()
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::variable::{TERM_HEADER, TIMEOUT, TOKEN, TOKEN_HEADER, URL};
+    use super::super::variable::{TERM_HEADER, TIMEOUT, TOKEN, TOKEN_HEADER, URL};
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> Result<Target, Vec<Complaint>> {
