@@ -7,7 +7,6 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use tenure_azure::http_date;
 
-use super::blocks::Block;
 use super::checksum;
 use super::code::{Code, Failure};
 use super::headers::Metadata;
@@ -29,6 +28,12 @@ pub(super) const PROPERTIES: [&str; 6] = [
 
 /// The checksum of the whole blob, whatever is sent of it.
 const BLOB_MD5: &str = "x-ms-blob-content-md5";
+
+/// The names of an account and of a container of it.
+pub(super) type Place = (String, String);
+
+/// A block that was put: its id as sent, and its bytes.
+pub(super) type Block = (String, Bytes);
 
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Container {

@@ -4,11 +4,11 @@
 //! id is answered `LeaseIdMissing`, not `BlobAlreadyExists`, by the service.
 
 use super::blob::{Blob, Body, Container, Content, Part, Properties, stamped};
+use super::call::Call;
 use super::code::{Code, Failure};
 use super::condition::Conditions;
 use super::headers::{LEASE_ID, Metadata, lease_id, metadata};
 use super::lease::Lease;
-use super::operation::Call;
 use super::range::part;
 use super::service::Service;
 use super::wire::Response;

@@ -2,17 +2,17 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-use super::blob::{Body, Container, Properties, stamped};
+use super::blob::{Block, Body, Container, Properties, stamped};
+use super::call::Call;
 use super::checksum;
 use super::code::{Code, Failure, escaped};
 use super::headers::{LEASE_ID, lease_id, metadata};
-use super::operation::Call;
-use super::service::{MAX_BODY, Service};
-use super::wire::Response;
+use super::service::Service;
+use super::wire::{MAX_BODY, Response};
 
 /// The longest id of a block before it is encoded, in bytes.
 const MAX_ID: usize = 64;
@@ -22,9 +22,6 @@ const MAX_BLOCKS: usize = 50_000;
 
 /// The largest blob made of blocks. One list may name a block many times, so it needs a limit.
 const MAX_BLOB: usize = 16 * MAX_BODY;
-
-/// A block that was put: its id as sent, and its bytes.
-pub(super) type Block = (String, Bytes);
 
 /// Where a block list takes a block from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! One connection: requests in, answers out, each within a time and a size.
 
 use std::io;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -12,9 +12,8 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::http1::{Chunk, Framing, Head, answer_head, chunk, head};
-use super::server::Face;
-use super::service::MAX_BODY;
-use super::wire::Response;
+use super::service::Service;
+use super::wire::{Clock, MAX_BODY, Response};
 
 /// How long a connection may be idle between two requests.
 const IDLE_TIME: Duration = Duration::from_secs(120);
@@ -42,6 +41,13 @@ const STEP: usize = 64 * 1024;
 
 /// For how much there is room at least when something is read.
 const LEAST: usize = 8 * 1024;
+
+/// What every connection answers from.
+#[derive(Clone)]
+pub(super) struct Face {
+    pub(super) clock: Clock,
+    pub(super) service: Arc<Mutex<Service>>,
+}
 
 /// Why no request comes of what arrived.
 enum End {

@@ -3,17 +3,15 @@
 use std::time::Duration;
 
 use super::blob::{Container, stamped};
+use super::call::Call;
 use super::code::{Code, Failure};
 use super::condition::Conditions;
 use super::headers::metadata;
-use super::operation::Call;
 use super::service::Service;
 use super::wire::Response;
 
 /// How long a deleted container's name stays taken. The reference says "at least 30 seconds".
 const DELETION: Duration = Duration::from_secs(30);
-
-pub(super) type Place = (String, String);
 
 impl Service {
     pub(super) fn create_container(&mut self, call: &Call<'_>) -> Result<Response, Failure> {

@@ -6,8 +6,10 @@ use tenure_azure::LeaseId;
 
 use super::address::Address;
 use super::code::{Code, Failure};
-use super::service::{MAX_BODY, OLDEST_VERSION};
-use super::wire::Request;
+use super::wire::{MAX_BODY, Request};
+
+/// The oldest `x-ms-version` answered; every later one is. The service knows older ones; they sign otherwise.
+pub const OLDEST_VERSION: &str = "2016-05-31";
 
 pub(super) const LEASE_ID: &str = "x-ms-lease-id";
 pub(super) const PROPOSED_LEASE_ID: &str = "x-ms-proposed-lease-id";

@@ -8,13 +8,13 @@ use std::time::Duration;
 use tenure_azure::LeaseId;
 
 use super::blob::stamped;
+use super::call::Call;
 use super::code::{Code, Failure};
 use super::condition::Conditions;
 use super::headers::{
     LEASE_ID, PROPOSED_LEASE_ID, break_period, lease_id, lease_length, required_lease_id,
 };
 use super::lease::Lease;
-use super::operation::Call;
 use super::service::Service;
 use super::wire::Response;
 

@@ -7,10 +7,10 @@ use tenure_azure::http_date;
 
 use super::address::Address;
 use super::blob::{Blob, Container, Content, PROPERTIES, lease_headers};
+use super::call::Call;
 use super::code::{Code, Failure, escaped};
 use super::headers::Metadata;
 use super::lease::Lease;
-use super::operation::Call;
 use super::service::Service;
 use super::wire::{Now, Request, Response};
 

@@ -1,79 +1,12 @@
 //! What the service handled: the newest requests one by one, and all of them as counts.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::time::Duration;
 
-use super::operation::OPERATIONS;
+use super::verb::Verb;
 
 /// How many requests are remembered one by one.
 const KEPT: usize = 10_000;
-
-/// An operation of the service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Verb {
-    /// Get Account Information.
-    GetAccount,
-    /// List Containers.
-    ListContainers,
-    /// Create Container.
-    CreateContainer,
-    /// Delete Container.
-    DeleteContainer,
-    /// Get Container Properties.
-    GetContainer,
-    /// Set Container Metadata.
-    SetContainerMetadata,
-    /// List Blobs.
-    ListBlobs,
-    /// Put Blob.
-    PutBlob,
-    /// Get Blob.
-    GetBlob,
-    /// Get Blob Properties: a HEAD.
-    HeadBlob,
-    /// Get Blob Metadata.
-    GetMetadata,
-    /// Delete Blob.
-    DeleteBlob,
-    /// Set Blob Metadata.
-    SetMetadata,
-    /// Set Blob Properties.
-    SetProperties,
-    /// Snapshot Blob.
-    Snapshot,
-    /// Put Block.
-    PutBlock,
-    /// Put Block List.
-    PutBlockList,
-    /// Get Block List.
-    GetBlockList,
-    /// Lease Blob, acquire.
-    Acquire,
-    /// Lease Blob, renew.
-    Renew,
-    /// Lease Blob, change.
-    Change,
-    /// Lease Blob, release.
-    Release,
-    /// Lease Blob, break.
-    Break,
-    /// Anything that the store does not play.
-    Other,
-}
-
-impl Verb {
-    /// As the REST reference calls it.
-    pub fn name(self) -> &'static str {
-        OPERATIONS.iter().find(|row| row.verb == self).map_or("other", |row| row.title)
-    }
-}
-
-impl fmt::Display for Verb {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// One handled request.
 #[derive(Clone, Debug, PartialEq, Eq)]

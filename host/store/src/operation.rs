@@ -4,15 +4,17 @@
 //! refused with 501, so that no client takes for done what was not done. The documentation and `tenure store --help` are
 //! made of the same rows.
 
+use std::fmt;
+
 use super::address::{Address, Resource};
 use super::auth::Access;
 use super::blobs::{set_metadata, set_properties};
+use super::call::Call;
 use super::code::{Code, Failure};
-use super::containers::Place;
 use super::leases::{acquire, change, end, release, renew};
-use super::log::Verb;
 use super::service::Service;
-use super::wire::{Now, Request, Response};
+use super::verb::Verb;
+use super::wire::{Request, Response};
 
 /// What an operation is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,25 +22,6 @@ pub(super) enum On {
     Account,
     Container,
     Blob,
-}
-
-/// A request that its row has judged, and what it is about.
-pub(super) struct Call<'a> {
-    pub(super) now: Now,
-    pub(super) request: &'a Request,
-    pub(super) address: &'a Address,
-    pub(super) access: &'a Access,
-    /// Account and container.
-    pub(super) place: Place,
-    /// Of the blob; empty where none is addressed.
-    pub(super) name: &'a str,
-}
-
-impl Call<'_> {
-    /// The snapshot that is meant; none: the blob.
-    pub(super) fn snapshot(&self) -> Option<&str> {
-        self.address.parameter("snapshot")
-    }
 }
 
 /// One operation that the store plays.
@@ -379,6 +362,19 @@ pub(super) const NOT_PLAYED: &[(On, &str, &str)] = &[
     (On::Blob, "tier", "Set Blob Tier"),
     (On::Blob, "undelete", "Undelete Blob"),
 ];
+
+impl Verb {
+    /// As the REST reference calls it.
+    pub fn name(self) -> &'static str {
+        OPERATIONS.iter().find(|row| row.verb == self).map_or("other", |row| row.title)
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
 
 impl Operation {
     /// Which operation a request asks for.

@@ -12,18 +12,15 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::account::Account;
-use super::connection::converse;
+use super::connection::{Face, converse};
 use super::service::Service;
-use super::wire::Now;
+use super::wire::{Clock, Now};
 
 /// How long nobody is accepted after accepting failed: what is missing then, a descriptor mostly, is not there at once.
 const ACCEPT_TIME: Duration = Duration::from_secs(1);
 
 /// How long [`Store::stop`] waits for requests under way.
 const STOP_TIME: Duration = Duration::from_secs(2);
-
-/// Where a store gets its time from. Called once for each request, in the order in which they are handled.
-pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
 
 /// One origin for the whole process: leases survive the move of a [`Service`] from one server to the next.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -76,13 +73,6 @@ pub async fn serve_by(
     stop.send_replace(true);
     while connections.join_next().await.is_some() {}
     Ok(())
-}
-
-/// What every connection answers from.
-#[derive(Clone)]
-pub(super) struct Face {
-    pub(super) clock: Clock,
-    pub(super) service: Arc<Mutex<Service>>,
 }
 
 async fn accept(listener: &TcpListener) -> TcpStream {

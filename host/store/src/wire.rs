@@ -1,6 +1,7 @@
 //! Requests, answers and the time as plain values: what is on the wire, and nothing else.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,6 +19,12 @@ pub struct Now {
     /// The service's wall clock: `Date`, `Last-Modified`, the age of a signature.
     pub wall: DateTime<Utc>,
 }
+
+/// Where a store gets its time from. Called once for each request, in the order in which they are handled.
+pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
+
+/// The largest body of a request, in bytes: 64 MiB. The service takes more.
+pub const MAX_BODY: usize = 64 * 1024 * 1024;
 
 /// A request as on the wire. `Debug` prints neither the query nor the `Authorization` header: both can hold a signature.
 #[derive(Clone, Default)]

@@ -1,8 +1,7 @@
 //! What an admitted request may do: everything, or what its shared access signature permits.
 
 use super::super::code::{Code, Failure};
-use super::super::log::Verb;
-use super::super::operation::Operation;
+use super::super::verb::Verb;
 
 /// The right to an operation, judged once it is known which one it is.
 #[derive(Clone, Debug)]
@@ -43,14 +42,17 @@ impl Access {
         }
     }
 
-    /// Whether the operation is permitted (REST reference: *Shared access signature error codes*).
-    pub(crate) fn permit(&self, operation: &Operation) -> Result<(), Failure> {
+    /// Whether an operation is permitted that has that right in its row (REST reference: *Shared access signature error codes*).
+    pub(crate) fn permit(
+        &self,
+        verb: Verb,
+        (resource, letters): (char, &str),
+    ) -> Result<(), Failure> {
         let Access::Sas(permit) = self else { return Ok(()) };
         // What kind of account it is, every signature may ask that is good there.
-        if operation.verb == Verb::GetAccount {
+        if verb == Verb::GetAccount {
             return Ok(());
         }
-        let (resource, letters) = operation.right;
         match &permit.account {
             Some((services, _)) if !services.contains('b') => {
                 return Err(Code::AuthorizationServiceMismatch.into());
@@ -60,7 +62,7 @@ impl Access {
             }
             // Seen of the service in Azurite #637 and azure-sdk-for-net #17142: no service SAS is for a container
             // itself, whatever its letters. Its blobs may be listed (REST reference: *Create a service SAS*).
-            None if resource != 'o' && operation.verb != Verb::ListBlobs => {
+            None if resource != 'o' && verb != Verb::ListBlobs => {
                 return Err(Code::AuthorizationFailure.into());
             }
             Some(_) | None => {}

@@ -1,0 +1,115 @@
+//! One function from a request to an answer.
+//!
+//! What is checked, in this order:
+//!
+//! 1. the signature and its age, or the shared access signature and its time,
+//! 2. what every request has (version, `timeout`, length), then the operation, whether all that the request asks of it
+//!    is played, and whether it is permitted,
+//! 3. its own headers,
+//! 4. whether container and blob exist,
+//! 5. for a lease operation the conditions, then the lease; for any other the lease, then the conditions.
+
+use tenure_azure::http_date;
+
+use super::address::Address;
+use super::auth::{self, Access};
+use super::call::Call;
+use super::code::Failure;
+use super::generator::precise;
+use super::headers::{common, version};
+use super::log::Entry;
+use super::operation::Operation;
+use super::service::Service;
+use super::verb::Verb;
+use super::wire::{Now, Request, Response};
+
+const SERVER: &str = "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0";
+
+impl Service {
+    /// Handles one request, now. `now` must not go back from one call to the next.
+    pub fn handle(&mut self, now: Now, request: &Request) -> Response {
+        let address = Address::of(request, &self.accounts);
+        let operation = Operation::of(&address, request);
+        let admitted = auth::check(now, request, &address, &self.accounts).and_then(|access| {
+            let version = version(request, access.version())?.to_owned();
+            common(request, &address)?;
+            Ok((access, version))
+        });
+        let version = admitted.as_ref().ok().map(|(_, version)| version.clone());
+        let verb = operation.as_ref().map_or(Verb::Other, |operation| operation.verb);
+        let outcome = admitted.and_then(|(access, _)| {
+            let operation = operation?;
+            operation.judge(&address, request, &access)?;
+            access.permit(operation.verb, operation.right)?;
+            self.perform(now, &address, &access, operation, request)
+        });
+        let id = self.generator.guid().to_string();
+        let (answer, code) = match outcome {
+            Ok(answer) => (answer, None),
+            Err(failure) => {
+                let answer = failure.answer(request.method == "HEAD", &id, &precise(now.wall));
+                (answer, Some(failure.code.name()))
+            }
+        };
+        let (container, blob) = address.names();
+        self.log.add(Entry {
+            at: now.elapsed,
+            method: request.method.clone(),
+            verb,
+            container: container.to_owned(),
+            blob: blob.to_owned(),
+            status: answer.status,
+            code,
+            account: address.account,
+        });
+        dressed(answer, now, &id, request, version)
+    }
+
+    fn perform(
+        &mut self,
+        now: Now,
+        address: &Address,
+        access: &Access,
+        operation: &Operation,
+        request: &Request,
+    ) -> Result<Response, Failure> {
+        let (container, name) = address.names();
+        let place = (address.account.clone(), container.to_owned());
+        // Not documented: whether a condition of the request is judged before this. Rights come first everywhere.
+        let overwrites =
+            matches!(operation.verb, Verb::PutBlob | Verb::PutBlock | Verb::PutBlockList);
+        if overwrites && self.blob(&place, name).is_ok() {
+            access.permit_overwrite()?;
+        }
+        (operation.run)(self, &Call { now, request, address, access, place, name })
+    }
+}
+
+/// Adds what every answer has. The version only where the service got so far as to know it.
+fn dressed(
+    answer: Response,
+    now: Now,
+    id: &str,
+    request: &Request,
+    version: Option<String>,
+) -> Response {
+    let bodyless = answer.header("content-length").is_none()
+        && request.method != "HEAD"
+        && answer.status != 304;
+    let mut answer = answer
+        .with("Server", SERVER)
+        .with("x-ms-request-id", id)
+        .with("Date", http_date::format(now.wall));
+    if bodyless {
+        answer = answer.with("Content-Length", "0");
+    }
+    if let Some(version) = version {
+        answer = answer.with("x-ms-version", version);
+    }
+    match request.header("x-ms-client-request-id") {
+        Some(own) if own.len() <= 1024 && own.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            answer.with("x-ms-client-request-id", own)
+        }
+        _ => answer,
+    }
+}

@@ -1,0 +1,54 @@
+//! The operations of the service, by name alone: by it they are counted, and rights are judged.
+
+/// An operation of the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verb {
+    /// Get Account Information.
+    GetAccount,
+    /// List Containers.
+    ListContainers,
+    /// Create Container.
+    CreateContainer,
+    /// Delete Container.
+    DeleteContainer,
+    /// Get Container Properties.
+    GetContainer,
+    /// Set Container Metadata.
+    SetContainerMetadata,
+    /// List Blobs.
+    ListBlobs,
+    /// Put Blob.
+    PutBlob,
+    /// Get Blob.
+    GetBlob,
+    /// Get Blob Properties: a HEAD.
+    HeadBlob,
+    /// Get Blob Metadata.
+    GetMetadata,
+    /// Delete Blob.
+    DeleteBlob,
+    /// Set Blob Metadata.
+    SetMetadata,
+    /// Set Blob Properties.
+    SetProperties,
+    /// Snapshot Blob.
+    Snapshot,
+    /// Put Block.
+    PutBlock,
+    /// Put Block List.
+    PutBlockList,
+    /// Get Block List.
+    GetBlockList,
+    /// Lease Blob, acquire.
+    Acquire,
+    /// Lease Blob, renew.
+    Renew,
+    /// Lease Blob, change.
+    Change,
+    /// Lease Blob, release.
+    Release,
+    /// Lease Blob, break.
+    Break,
+    /// Anything that the store does not play.
+    Other,
+}
