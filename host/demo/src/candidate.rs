@@ -1,7 +1,7 @@
 //! A candidate of the demo: a process of this program, its log, and its end.
 
+use super::act::Act;
 use super::heard::{Heard, What, read};
-use super::steer::Act;
 use chrono::Utc;
 use std::io;
 use std::net::SocketAddr;

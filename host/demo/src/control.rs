@@ -4,7 +4,7 @@
 //! very page: other pages of the same browser reach this machine too, under other names (`Host`) or
 //! under their own (`Origin`).
 
-use super::steer::Act;
+use super::act::Act;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};

@@ -83,6 +83,11 @@ pub(super) fn read(line: &str, now: DateTime<Utc>) -> (DateTime<Utc>, What) {
     read.unwrap_or_else(|| (now, What::Words(line.to_owned())))
 }
 
+/// Where a candidate listens, if that is what it says.
+pub(super) fn listens(detail: &str) -> Option<&str> {
+    detail.strip_prefix("listening on http://")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@
 
 #![deny(missing_docs)]
 
+mod act;
 mod candidate;
 mod control;
 mod frame;
@@ -14,6 +15,7 @@ mod lane;
 mod link;
 mod live;
 mod note;
+mod performance;
 mod picture;
 mod plot;
 mod resign;
@@ -27,15 +29,18 @@ mod story;
 mod summary;
 mod view;
 
+pub use performance::{End, Options};
+
+use act::Act;
 use chrono::Utc;
 use live::Live;
+use performance::Interrupt;
 use plot::{Action, Plot};
 use screen::Screen;
 use stage::Stage;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::time::Duration;
-use steer::Act;
 use story::Story;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -49,30 +54,6 @@ const LIMIT: Duration = Duration::from_secs(56);
 /// Between two frames.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// What is shown, and how.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// How many processes contend, 2 to 9.
-    pub candidates: u8,
-    /// On a page for a browser, where people break it themselves, instead of in the terminal.
-    pub page: bool,
-    /// Whether terminals are shown colours.
-    pub colour: bool,
-    /// Writes to standard output, as the program does elsewhere.
-    pub say: fn(&str),
-}
-
-/// How a demo ended that could be set up and gone on with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It showed what it should.
-    Played,
-    /// It was interrupted before its end.
-    Interrupted,
-    /// It did not show what it should, and why.
-    Failed(String),
-}
-
 /// Why there is no end.
 #[derive(Debug)]
 pub enum Problem {
@@ -81,9 +62,6 @@ pub enum Problem {
     /// It broke off.
     BrokeOff(io::Error),
 }
-
-/// What ends a demo before its time, or the demo on the page.
-type Interrupt<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
 
 /// Runs a demo to its end, or until `interrupt` completes. The candidates are processes of this
 /// program, which takes the arguments of `tenure run`; none of them is left behind.

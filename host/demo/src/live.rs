@@ -1,16 +1,17 @@
 //! `tenure demo --page`: the election in a browser, where people break it themselves.
 
+use super::act::Act;
 use super::control::{self, Control, Wish};
 use super::heard::{Heard, What};
 use super::judge::guilty;
 use super::link::Link;
+use super::performance::{End, Interrupt, Options};
 use super::resign;
 use super::screen::Screen;
 use super::stage::Stage;
-use super::steer::Act;
 use super::story::Story;
 use super::view::{Beside, view};
-use super::{End, Interrupt, Options, stage, summary};
+use super::{stage, summary};
 use chrono::Utc;
 use rustls::crypto::ring::default_provider;
 use std::collections::BTreeSet;

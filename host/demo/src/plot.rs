@@ -1,7 +1,7 @@
 //! What the demo does next. It waits for what must happen, never for time to pass.
 
+use super::act::Act;
 use super::lane::{Lane, State};
-use super::steer::Act;
 use super::story::{Story, Turn};
 use std::time::Duration;
 

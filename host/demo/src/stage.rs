@@ -1,10 +1,10 @@
 //! What every demo has: a store, a sink, and candidates that can be started and given orders.
 
+use super::act::Act;
 use super::candidate::Setup;
-use super::heard::{Event, Heard, What};
+use super::heard::{Event, Heard, What, listens};
 use super::link::Link;
 use super::sink::Sink;
-use super::steer::Act;
 use std::collections::HashMap;
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,11 +20,6 @@ pub(super) const ELECTION: &str = "demo/report";
 
 /// How soon a leader is replaced whose machine dies.
 pub(super) const FAILOVER: &str = "3s";
-
-/// Where a candidate listens, if that is what it says.
-pub(super) fn listens(detail: &str) -> Option<&str> {
-    detail.strip_prefix("listening on http://")
-}
 
 /// How soon a leader is replaced, with these settings.
 pub(super) fn replacement() -> io::Result<Replacement> {

@@ -4,11 +4,10 @@ mod steered;
 #[cfg(test)]
 mod tests;
 
-use super::heard::{Event, Heard, What};
+use super::act::Act;
+use super::heard::{Event, Heard, What, listens};
 use super::lane::{Hindrance, Lane, State};
 use super::note::{Kind, Note};
-use super::stage::listens;
-use super::steer::Act;
 use chrono::{DateTime, Utc};
 use std::time::Duration;
 use tenure::settings::Replacement;

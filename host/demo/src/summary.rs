@@ -1,7 +1,7 @@
 //! What came of it: the table at the end, and whether all was as it must be.
 
+use super::act::Act;
 use super::ink::{Line, PLAIN};
-use super::steer::Act;
 use super::story::{Story, brief};
 use anstyle::{AnsiColor, Style};
 

@@ -1,8 +1,8 @@
 //! The story as the page shows it.
 
+use super::act::Act;
 use super::lane::{Hindrance, Lane, State};
 use super::note::Kind as NoteKind;
-use super::steer::Act;
 use super::story::{Leadership, Story, Turn};
 use std::time::Duration;
 use tenure::program::server::view::{

@@ -1,7 +1,7 @@
 //! What people do to candidates, as the story tells it.
 
+use super::super::act::Act;
 use super::super::lane::{Hindrance, State};
-use super::super::steer::Act;
 use super::{Kind, Leadership, Story};
 use std::time::Duration;
 
