@@ -145,7 +145,21 @@ impl<'s> Step<'s> {
                 }
                 todo
             }
-            None => Todo::Rest(Box::new(self.report())),
+            None => {
+                self.send_beside();
+                Todo::Rest(Box::new(self.report()))
+            }
+        }
+    }
+
+    /// With fail-over, a background request goes out beside the steps whenever one ends, however much else is due:
+    /// it delays nothing.
+    fn send_beside(&mut self) {
+        let (phase, context) = (&self.phase, &mut self.context);
+        if context.settings.timings.failover.is_some() {
+            let credential = context.settings.account.credential();
+            let pass = context.state.credential_state.pass(credential, context.now);
+            background::beside(phase, pass.as_ref(), context);
         }
     }
 
@@ -157,10 +171,7 @@ impl<'s> Step<'s> {
         let pass = context.state.credential_state.pass(credential, context.now);
         match (outgoing, pass) {
             (Some(outgoing), Some(pass)) => Some(outgoing.signed(pass)),
-            (_, pass) if context.settings.timings.failover.is_some() => {
-                background::beside(phase, pass.as_ref(), &mut self.context);
-                None
-            }
+            (_, _) if context.settings.timings.failover.is_some() => None,
             (Some(_), None) => background::missing_token(phase, context),
             // A turn that was just claimed is to begin.
             (None, _) if context.effects.run.is_some() => None,

@@ -131,6 +131,28 @@ fn led(o: &Operation, at: Moment, record: &Metadata) -> Reply {
     }
 }
 
+/// Where renewals and beats leave no time between them, a leader looks for triggers all the same: that goes out
+/// beside the steps.
+#[test]
+fn a_leader_that_always_has_something_due_looks_for_triggers() {
+    let mut host = Host::new("10s", millis(950));
+    host.candidate = Candidate::new(&[
+        (variable::FAILOVER, "10s"),
+        (variable::RENEW, "1s"),
+        (variable::EVERY, "1h"),
+    ]);
+    let mut looks = 0;
+    let end = host.candidate.now + seconds(200);
+    while host.candidate.now < end {
+        let before = host.beside.clone();
+        let report = host.step(None, available);
+        let sent = host.beside.as_ref().filter(|sent| Some(*sent) != before.as_ref());
+        looks += u32::from(sent.is_some_and(|(operation, _)| *operation == TRIGGERS));
+        host.wait(&report);
+    }
+    assert!((3..=4).contains(&looks), "one a minute: {looks}");
+}
+
 /// Looks go on while its announcement is on its way: the answer to that is not taken for another one's.
 #[test]
 fn a_successor_polls_by_its_lease_id_however_far_away_the_account_is() {

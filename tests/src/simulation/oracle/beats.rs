@@ -34,7 +34,8 @@ pub fn i9(history: &History) -> Vec<Violation> {
     for Entry { at, what } in &history.entries {
         match *what {
             What::Handled(number, _) => {
-                looks[number] = Some((writes, promise));
+                // The answer is that to the first copy of it.
+                looks[number].get_or_insert((writes, promise));
                 let Some(asked) = history.carried_out(*what) else { continue };
                 let who = asked.who;
                 if let Some(write) = &asked.write {

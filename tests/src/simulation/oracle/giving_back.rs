@@ -119,9 +119,9 @@ impl Attempt {
     }
 }
 
-/// Whether an answer says that the lease is another one's, or nobody's.
+/// Whether an answer says that the lease is another one's, or nobody's, or that its blob is gone.
 fn is_gone(answer: Answer) -> bool {
-    answer.status == 412 && answer.code.starts_with("Lease")
+    answer.status == 404 || answer.status == 412 && answer.code.starts_with("Lease")
 }
 
 fn kept(

@@ -96,6 +96,7 @@ fn orders(history: &History) -> Vec<Violation> {
             .iter()
             .any(|entry| matches!(entry.what, What::Struck(Fault::HostileSideBlobs, ..)));
         let able = leads && !taken && !order.finds_the_end() && writes_fit(history, who);
+        let able = able && !order.is_too_far_away();
         let successor =
             successor.filter(|_| able).and_then(|machine| order.successor_on(machine, end));
         let Some(successor) = successor.filter(|_| end <= over) else { continue };
@@ -124,6 +125,12 @@ struct Order<'h> {
 impl Order<'_> {
     fn periods(&self) -> &Periods {
         &self.history.lives[self.who].periods
+    }
+
+    /// Whether the account answers only after the next beat is due, so that a promise may end at any time
+    /// (protocol.md §13).
+    fn is_too_far_away(&self) -> bool {
+        self.periods().failover.is_some_and(|failover| 2 * self.history.latency > failover / 6)
     }
 
     /// When its candidate knows of it: a request may have been under way.

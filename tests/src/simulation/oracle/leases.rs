@@ -15,8 +15,11 @@ pub fn i8(history: &History) -> Vec<Violation> {
         let asked = &history.asked[number];
         let Some(lease) = asked.lease else { continue };
         let owner = match asked.step {
-            // A successor tells the id by which it will lead.
-            Step::Acquire | Step::Notice => Some(*owners.entry(lease).or_insert(asked.who)),
+            // A successor tells the id by which it will lead. It polls by it from when it is named, which may be
+            // before it could tell.
+            Step::Acquire | Step::Notice | Step::ReadBack => {
+                Some(*owners.entry(lease).or_insert(asked.who))
+            }
             _ => owners.get(&lease).copied(),
         };
         if owner != Some(asked.who) {

@@ -259,7 +259,7 @@ fn rests(history: &History, who: Who, at: Millis, to: Millis) -> bool {
         // One that could not raise its term rests longer each time.
         let led = || wins.iter().any(|win| win.lease == asked.lease);
         asked.who == who
-            && asked.step == Step::Release
+            && matches!(asked.step, Step::Release | Step::HandOver)
             && entry.at + if led() { rest } else { LONGEST_COOL_DOWN } >= at
     })
 }

@@ -267,6 +267,10 @@ impl Judge<'_> {
         let done = write.finished == write.slot && write.done;
         // Triggers come before another attempt at a slot. Where round trips take seconds, eight that wait take longer
         // than all else: so the slot is left from when no other one of them was claimed.
+        // No attempt is made at a slot that lies ahead of the service's time, where its clock went back.
+        let back = self.history.steps.iter().map(|(set, _)| *set).filter(|set| *set <= at).max();
+        let ahead = back.filter(|set| self.history.service_time(*set) < write.slot);
+        let since = ahead.map_or(since, |set| self.history.when(write.slot, since.max(set)));
         let old = at.saturating_sub(since) > LEFT && triggered;
         if write.most > 0 && old && write.attempt > 0 && !done {
             let slot = write.slot / 1_000_000_000;
