@@ -6,3 +6,4 @@ mod build;
 mod deploy;
 mod documents;
 mod library;
+mod modules;

@@ -1,0 +1,487 @@
+//! Modules of a crate do not import each other in circles: what imports a module can be read after it, and never has
+//! to be read before it.
+//!
+//! A module here is a child of the crate's root together with its own children; the root is one more. Its arrows are
+//! the paths that lead to the root, by `super::` or `crate::`, in its files outside of tests. A name that the root
+//! imports leads to the module that has it, and one that the root defines to the root. A call of a method leads nowhere.
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// The crates, by their folders.
+const CRATES: [&str; 12] = [
+    "guest",
+    "guest/azure",
+    "guest/base",
+    "guest/core",
+    "guest/filter",
+    "guest/wasi",
+    "guest/webhook",
+    "host",
+    "host/cli",
+    "host/demo",
+    "host/shares",
+    "host/store",
+];
+
+/// What the root is called among the modules.
+const ROOT: &str = "the root";
+
+/// Of each module, the modules that it imports and where.
+type Arrows = BTreeMap<String, BTreeMap<String, String>>;
+
+/// A file of a crate.
+struct File {
+    /// Where it is, as if it had the name of its module.
+    path: Vec<String>,
+    /// How many folders it is in.
+    folders: usize,
+    /// How far its module is below the root.
+    depth: usize,
+    text: String,
+}
+
+#[test]
+fn no_modules_import_each_other_in_a_circle() {
+    let mut wrong = Vec::new();
+    for folder in CRATES {
+        let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder).join("src");
+        let (root, files) = read(&src);
+        let arrows = arrows(&root, &files).unwrap_or_else(|unknown| {
+            panic!("{folder}: nobody can tell which module these are of: {unknown:?}")
+        });
+        if folder == "guest/core" {
+            assert!(arrows["candidate"].contains_key("report"), "arrows are missing: {arrows:?}");
+        }
+        for circle in circles(&arrows) {
+            println!("{folder} has a circle of {} modules:", circle.len());
+            for from in &circle {
+                for (to, file) in arrows[from].iter().filter(|(to, _)| circle.contains(*to)) {
+                    println!("    {from} -> {to}  ({file})");
+                }
+            }
+            wrong.push((folder, circle));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}; move what is shared to a module below both");
+}
+
+#[test]
+fn paths_are_found_wherever_they_stand() {
+    let text = r#"
+        use super::{Moment, alpha::{A, B}, beta};
+        // super::comment::C
+        /// super::comment::C
+        mod inner {
+            use super::Sibling;
+            use super::super::gamma::D;
+        }
+        #[cfg(test)]
+        use super::test::G;
+        #[serde(with = "super::eta::H")]
+        struct S;
+        fn f() { let url = "https://a"; crate::delta::call("super::text::E", '"', super::zeta::I) }
+        #[cfg(test)]
+        mod tests {
+            use crate::epsilon::F;
+        }
+        fn g() { super::theta::call() }
+    "#;
+    let expected = ["Moment", "alpha", "beta", "delta", "eta", "gamma", "theta", "zeta"];
+    assert_eq!(names_at_the_root(text, 1), BTreeSet::from(expected.map(str::to_owned)));
+    let of = |text: &str, depth| names_at_the_root(text, depth).into_iter().collect::<Vec<_>>();
+    assert_eq!(of("use super::super::{iota, kappa};", 2), ["iota", "kappa"]);
+    assert_eq!(of("use super::{Parent, super::lambda};", 2), ["lambda"]);
+    assert_eq!(of("pub(in super::super) fn f() {}", 2), [""; 0]);
+    assert_eq!(of("use super::*;", 1), ["*"]);
+}
+
+#[test]
+fn names_of_the_root_lead_to_what_has_them() {
+    let root = "
+        mod a; mod b; mod c;
+        #[cfg(test)] mod script;
+        pub use b::{B, deep::{C as D}};
+        pub use other::E;
+        use c::F;
+        pub struct Own;
+        fn main() { c::run() }
+    ";
+    let file = |path: &str, text: &str| File {
+        path: vec![path.to_owned()],
+        folders: 0,
+        depth: 1,
+        text: text.to_owned(),
+    };
+    let modules = |found: &Arrows, from: &str| found[from].keys().cloned().collect::<Vec<_>>();
+    let test = file("script", "use super::a;");
+    let all = file("a", "use super::{D, E, F, Own};");
+    let found = arrows(root, &[all, file("b", ""), file("c", "use crate::a;"), test]).unwrap();
+    assert_eq!(modules(&found, "a"), ["b", "c", ROOT]);
+    assert_eq!(modules(&found, ROOT), ["c"]);
+    assert_eq!(circles(&found), [BTreeSet::from(["a", "c", ROOT].map(str::to_owned))]);
+    for unknown in ["use super::Missing;", "use super::*;", "use crate::{self as all};"] {
+        let files = [file("a", unknown), file("b", ""), file("c", "")];
+        assert_eq!(arrows(root, &files).unwrap_err().len(), 1, "{unknown}");
+    }
+}
+
+#[test]
+fn attributes_give_modules_other_files() {
+    let file = |path: &[&str], folders| {
+        let text = "#[cfg_attr(unix, path = \"b/none.rs\")] mod b;".to_owned();
+        File { path: path.iter().map(ToString::to_string).collect(), folders, depth: 1, text }
+    };
+    let paths = |file| named(&file).into_iter().map(|(path, depth)| (path.join("/"), depth));
+    assert!(paths(file(&["a"], 0)).eq([("b/none".to_owned(), 2)]));
+    assert!(paths(file(&["a"], 1)).eq([("a/b/none".to_owned(), 2)]), "of a/mod.rs");
+}
+
+#[test]
+fn a_circle_is_found_and_a_chain_is_none() {
+    let arrows = [("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("d", "e")];
+    let mut graph = Arrows::new();
+    for (from, to) in arrows {
+        graph.entry(from.into()).or_default().insert(to.into(), String::new());
+        graph.entry(to.into()).or_default();
+    }
+    assert_eq!(circles(&graph), [BTreeSet::from(["b".to_owned(), "c".to_owned()])]);
+}
+
+/// The groups of modules each of which leads to every other one of its group.
+fn circles(arrows: &Arrows) -> Vec<BTreeSet<String>> {
+    let reached: BTreeMap<&String, BTreeSet<&String>> =
+        arrows.keys().map(|from| (from, reachable(arrows, from))).collect();
+    let mut circles: Vec<BTreeSet<String>> = Vec::new();
+    for (from, beyond) in &reached {
+        let there_and_back = beyond.iter().filter(|to| reached[*to].contains(from));
+        let circle: BTreeSet<String> = there_and_back.map(|to| (*to).clone()).collect();
+        if !circle.is_empty() && !circles.contains(&circle) {
+            circles.push(circle);
+        }
+    }
+    circles
+}
+
+fn reachable<'a>(arrows: &'a Arrows, from: &String) -> BTreeSet<&'a String> {
+    let mut found = BTreeSet::new();
+    let mut left: Vec<&String> = arrows[from].keys().collect();
+    while let Some(module) = left.pop() {
+        if found.insert(module) {
+            left.extend(arrows[module].keys());
+        }
+    }
+    found
+}
+
+/// The arrows of a crate; otherwise the names that lead nowhere, and where they stand.
+fn arrows(root: &str, files: &[File]) -> Result<Arrows, Vec<String>> {
+    let root = Root::read(root);
+    let mut arrows: Arrows =
+        root.modules.iter().map(|name| (name.clone(), BTreeMap::new())).collect();
+    let imports = root.imports.iter().map(|to| (to.clone(), "lib.rs".to_owned()));
+    arrows.insert(ROOT.to_owned(), imports.collect());
+    let mut unknown = Vec::new();
+    for File { path, depth, text, .. } in
+        files.iter().filter(|file| !root.tests.contains(&file.path[0]))
+    {
+        let file = format!("{}.rs", path.join("/"));
+        let Some(module) = arrows.get_mut(&path[0]) else {
+            unknown.push(format!("the file {file}"));
+            continue;
+        };
+        for name in names_at_the_root(text, *depth) {
+            let target = match root.names.get(&name) {
+                _ if root.modules.contains(&name) => &name,
+                Some(target) => target,
+                None => {
+                    unknown.push(format!("{name} in {file}"));
+                    continue;
+                }
+            };
+            if !target.is_empty() && *target != path[0] {
+                module.entry(target.clone()).or_insert_with(|| file.clone());
+            }
+        }
+    }
+    if unknown.is_empty() { Ok(arrows) } else { Err(unknown) }
+}
+
+/// The root of a crate, and its other files but tests.
+fn read(src: &Path) -> (String, Vec<File>) {
+    let text = fs::read_to_string(src.join("lib.rs")).expect("the root of the crate");
+    let mut files = Vec::new();
+    collect(src, &mut Vec::new(), &mut files);
+    for module in Root::read(&text).modules {
+        assert!(files.iter().any(|file| file.path[0] == module), "no file of {module} in {src:?}");
+    }
+    let root = File { path: Vec::new(), folders: 0, depth: 0, text };
+    let named: Vec<_> = files.iter().chain([&root]).flat_map(named).collect();
+    for file in &mut files {
+        let other = named.iter().find(|(path, _)| *path == file.path);
+        file.depth = other.map_or(file.path.len(), |(_, depth)| *depth);
+    }
+    (root.text, files)
+}
+
+/// The files that attributes give to children of a module, and how far these are below the root.
+fn named(file: &File) -> Vec<(Vec<String>, usize)> {
+    let names = file.text.split("path = \"").skip(1).filter_map(|text| text.split_once(".rs\""));
+    let folders = &file.path[..file.folders];
+    let path = |name: &str| {
+        folders.iter().cloned().chain(name.split('/').map(str::to_owned)).collect::<Vec<_>>()
+    };
+    names.map(|(name, _)| (path(name), file.depth + 1)).collect()
+}
+
+/// All files below a folder, as if no attribute gave a module another one.
+fn collect(directory: &Path, path: &mut Vec<String>, files: &mut Vec<File>) {
+    let folders = path.len();
+    for entry in fs::read_dir(directory).expect("a directory of the crate") {
+        let entry = entry.expect("an entry of the directory").path();
+        let name = entry.file_stem().and_then(|name| name.to_str()).expect("a name").to_owned();
+        if name == "tests" || folders == 0 && matches!(name.as_str(), "lib" | "main") {
+            continue;
+        }
+        let is_parent = name == "mod";
+        if !is_parent {
+            path.push(name);
+        }
+        if entry.is_dir() {
+            collect(&entry, path, files);
+        } else if entry.extension().is_some_and(|kind| kind == "rs") {
+            let text = fs::read_to_string(&entry).expect("a file of the crate");
+            files.push(File { path: path.clone(), folders, depth: path.len(), text });
+        }
+        if !is_parent {
+            path.pop();
+        }
+    }
+}
+
+/// What stands in the root of a crate.
+#[derive(Default)]
+struct Root {
+    modules: BTreeSet<String>,
+    /// Modules for tests alone.
+    tests: BTreeSet<String>,
+    /// Of each other name, the module that it comes from; none for what is of another crate.
+    names: BTreeMap<String, String>,
+    /// The modules that the root itself uses.
+    imports: BTreeSet<String>,
+}
+
+impl Root {
+    fn read(text: &str) -> Root {
+        let mut root = Root::default();
+        let tokens = tokens(text);
+        for (number, token) in tokens.iter().enumerate() {
+            let next = tokens.get(number + 1);
+            match (ident(token).as_str(), next.map(ident)) {
+                ("mod", Some(name)) if is(tokens.get(number + 2), ';') => {
+                    root.modules.insert(name);
+                }
+                (
+                    "fn" | "struct" | "enum" | "union" | "trait" | "type" | "const" | "static",
+                    Some(name),
+                ) => {
+                    root.names.insert(name, ROOT.to_owned());
+                }
+                _ => {}
+            }
+        }
+        let all = text.parse::<TokenStream>().expect("Rust").into_iter();
+        for pair in all.collect::<Vec<_>>().windows(2) {
+            if ident(&pair[0]) == "mod" && !root.modules.contains(&ident(&pair[1])) {
+                root.tests.insert(ident(&pair[1]));
+            }
+        }
+        root.uses(&tokens);
+        root
+    }
+
+    /// Takes what is imported or said by its path. What is only exported is not used by the root.
+    fn uses(&mut self, tokens: &[TokenTree]) {
+        let mut at = 0;
+        while let Some(token) = tokens.get(at) {
+            let end = (at..tokens.len()).find(|end| is(tokens.get(*end), ';'));
+            if ident(token) == "use" {
+                let end = end.expect("the end of an import");
+                let is_exported = match at.checked_sub(1).and_then(|before| tokens.get(before)) {
+                    Some(TokenTree::Group(within)) => within.delimiter() == Delimiter::Parenthesis,
+                    before => before.is_some_and(|before| ident(before) == "pub"),
+                };
+                for (path, name) in leaves(&tokens[at + 1..end]) {
+                    let first = path.into_iter().find(|part| part != "self" && part != "crate");
+                    let target = first.filter(|first| self.modules.contains(first));
+                    if !is_exported {
+                        self.imports.extend(target.clone());
+                    }
+                    // What a whole module is imported for, nobody can tell.
+                    if name != "*" {
+                        self.names.insert(name, target.unwrap_or_default());
+                    }
+                }
+                at = end;
+            } else if let TokenTree::Group(group) = token {
+                self.uses(&group.stream().into_iter().collect::<Vec<_>>());
+            } else if self.modules.contains(&ident(token)) && begins(tokens, at) {
+                self.imports.insert(ident(token));
+            }
+            at += 1;
+        }
+    }
+}
+
+/// Whether a path in the root begins there, or behind `crate::` and `self::`.
+fn begins(tokens: &[TokenTree], at: usize) -> bool {
+    let goes_on = is(tokens.get(at + 1), ':') && is(tokens.get(at + 2), ':');
+    let before = |places| at.checked_sub(places).and_then(|before| tokens.get(before));
+    let of_root = || before(3).is_some_and(|word| matches!(ident(word).as_str(), "crate" | "self"));
+    goes_on && (!is(before(1), ':') || of_root())
+}
+
+/// The paths that an import is of, each with the name that it gets.
+fn leaves(tree: &[TokenTree]) -> Vec<(Vec<String>, String)> {
+    if let Some(TokenTree::Group(list)) = tree.last() {
+        let before: Vec<String> = names(&tree[..tree.len() - 1]);
+        let items = items(list.stream());
+        let leaves = items.iter().flat_map(|item| leaves(item));
+        return leaves.map(|(path, name)| ([before.clone(), path].concat(), name)).collect();
+    }
+    let mut path = names(tree);
+    if is(tree.last(), '*') {
+        path.push("*".to_owned());
+    }
+    let name = path.last().cloned().unwrap_or_default();
+    vec![(path, name)]
+}
+
+fn names(tokens: &[TokenTree]) -> Vec<String> {
+    tokens.iter().map(ident).filter(|name| !name.is_empty()).collect()
+}
+
+/// What stands between the commas of a list.
+fn items(list: TokenStream) -> Vec<Vec<TokenTree>> {
+    let list: Vec<TokenTree> = list.into_iter().collect();
+    let items = list.split(|token| is(Some(token), ','));
+    items.filter(|item| !item.is_empty()).map(<[_]>::to_vec).collect()
+}
+
+/// The first names of all paths in a file that lead to the crate's root. The file's module is `depth`
+/// below the root.
+fn names_at_the_root(text: &str, depth: usize) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    look(&tokens(text), depth, &mut found);
+    found
+}
+
+fn look(tokens: &[TokenTree], depth: usize, found: &mut BTreeSet<String>) {
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        match token {
+            TokenTree::Ident(word) if word == "super" || word == "crate" => {
+                follow(&tokens[at..], 0, depth, found);
+                // Up to what the path leads to: a list of its own is followed.
+                let is_part = |token: &TokenTree| {
+                    matches!(ident(token).as_str(), "super" | "crate") || is(Some(token), ':')
+                };
+                at += tokens[at..].iter().take_while(|token| is_part(token)).count();
+                if !is(tokens.get(at - 1), ':') {
+                    continue;
+                }
+            }
+            TokenTree::Group(group) => {
+                let inner = module(tokens, at);
+                let is_attribute = group.delimiter() == Delimiter::Bracket
+                    && at.checked_sub(1).is_some_and(|before| is(tokens.get(before), '#'));
+                let stream = if is_attribute { said(group.stream()) } else { group.stream() };
+                look(&stripped(stream), depth + usize::from(inner), found);
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// Whether the group at that place is the content of a module.
+fn module(tokens: &[TokenTree], at: usize) -> bool {
+    at >= 2 && ident(&tokens[at - 2]) == "mod" && !ident(&tokens[at - 1]).is_empty()
+}
+
+/// An attribute with what stands in its texts, such as the path of a function.
+fn said(attribute: TokenStream) -> TokenStream {
+    let mut words = attribute.clone().into_iter().peekable();
+    if words.peek().is_some_and(|word| ident(word) == "doc") {
+        return TokenStream::new();
+    }
+    let text = |token: TokenTree| match token {
+        TokenTree::Literal(literal) => {
+            literal.to_string().trim_matches('"').parse().unwrap_or_default()
+        }
+        TokenTree::Group(group) => said(group.stream()),
+        other => TokenStream::from(other),
+    };
+    words.flat_map(text).collect()
+}
+
+/// Takes what a path leads to that begins here, so many modules up.
+fn follow(path: &[TokenTree], ups: usize, depth: usize, found: &mut BTreeSet<String>) {
+    match path {
+        [TokenTree::Ident(word), colon, _, rest @ ..]
+            if (word == "super" || word == "crate") && is(Some(colon), ':') =>
+        {
+            follow(rest, if word == "crate" { depth } else { ups + 1 }, depth, found);
+        }
+        [TokenTree::Group(list), ..] => {
+            for item in items(list.stream()) {
+                follow(&item, ups, depth, found);
+            }
+        }
+        [first, ..] if ups == depth => {
+            found.insert(if is(Some(first), '*') { "*".to_owned() } else { ident(first) });
+        }
+        _ => {}
+    }
+}
+
+/// A file without comments and without what is for tests.
+fn tokens(text: &str) -> Vec<TokenTree> {
+    stripped(text.parse().expect("Rust"))
+}
+
+fn stripped(stream: TokenStream) -> Vec<TokenTree> {
+    let mut left = Vec::new();
+    let mut tokens = stream.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        let is_test = is(Some(&token), '#')
+            && tokens.peek().is_some_and(|next| next.to_string().replace(' ', "") == "[cfg(test)]");
+        if !is_test {
+            left.push(token);
+            continue;
+        }
+        // Up to the end of the item, or of the field.
+        for token in tokens.by_ref() {
+            let is_body = |group: &proc_macro2::Group| group.delimiter() == Delimiter::Brace;
+            match &token {
+                TokenTree::Group(group) if is_body(group) => break,
+                TokenTree::Punct(mark) if matches!(mark.as_char(), ';' | ',') => break,
+                _ => {}
+            }
+        }
+    }
+    left
+}
+
+fn is(token: Option<&TokenTree>, mark: char) -> bool {
+    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == mark)
+}
+
+fn ident(token: &TokenTree) -> String {
+    match token {
+        TokenTree::Ident(ident) => ident.to_string(),
+        _ => String::new(),
+    }
+}
