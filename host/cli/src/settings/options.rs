@@ -1,23 +1,32 @@
 //! From the table to the command line: options with their help, and what was given of them.
 
 use super::setting::{Kind, Range, Setting};
+use super::table::OTHERS;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::ffi::OsString;
 use tenure_base::duration::format_duration;
+
+/// More options than these stand in groups in the help, under the headings of the table.
+const MOST_IN_ONE_LIST: usize = 12;
 
 /// A command with the options that the table has for it.
 pub(crate) fn with_options(command: Command, table: &[&'static Setting]) -> Command {
     let name = command.get_name().to_owned();
     let argument = |setting: &'static Setting| Some(bare(setting, setting.argument_of(&name)?));
     let bare = table.iter().copied().filter_map(argument);
-    let options = table.iter().copied().filter(|setting| setting.is_option_of(&name)).map(option);
-    // A lock has no other work.
-    let required = |arg: Arg| match name == "lock" && arg.is_last_set() {
-        true => arg.required(true),
-        false => arg,
+    let options = table.iter().copied().filter(|setting| setting.is_option_of(&name));
+    let is_long = options.clone().count() > MOST_IN_ONE_LIST;
+    let option = |setting: &'static Setting| {
+        let arg = option(setting);
+        if arg.is_last_set() {
+            // A lock has no other work.
+            return arg.required(name == "lock");
+        }
+        let heading = Some(setting.heading).filter(|heading| is_long && *heading != OTHERS);
+        arg.help_heading(heading)
     };
-    command.args(bare).args(options.map(required))
+    command.args(bare).args(options.map(option))
 }
 
 /// The same as an option, without its name.
@@ -28,8 +37,8 @@ fn bare(setting: &Setting, name: &'static str) -> Arg {
 
 fn option(setting: &'static Setting) -> Arg {
     let arg = Arg::new(setting.name).help(help(setting)).required(setting.required);
-    let valued = |arg: Arg, name: &'static str| arg.long(setting.name).value_name(name);
-    let text = |name: &'static str| valued(arg.clone(), name).value_parser(value_parser!(String));
+    let valued = |arg: Arg, name: &str| arg.long(setting.name).value_name(name.to_owned());
+    let text = |name: &str| valued(arg.clone(), name).value_parser(value_parser!(String));
     match setting.kind {
         Kind::Text(name) => text(name),
         Kind::Url => text("URL"),
@@ -37,7 +46,8 @@ fn option(setting: &'static Setting) -> Arg {
         Kind::Duration => text("DURATION").allow_hyphen_values(setting.name == "period"),
         Kind::Number => text("NUMBER").allow_hyphen_values(true),
         Kind::Size => text("SIZE"),
-        Kind::OneOf(_) | Kind::Rule(_) => text("RULE"),
+        Kind::OneOf(words) => text(&words.join("|")),
+        Kind::Rule(_) => text("RULE"),
         Kind::List(name) => text(name).action(ArgAction::Append),
         Kind::Variables => text("KEY=VALUE").action(ArgAction::Append),
         Kind::Switch => arg.long(setting.name).action(ArgAction::SetTrue),
@@ -54,7 +64,9 @@ fn option(setting: &'static Setting) -> Arg {
 /// What it does, its range, its default, and its variables.
 fn help(setting: &Setting) -> String {
     let mut help = setting.help.to_owned();
-    if let Some(range) = range(setting) {
+    // The words of such a setting stand beside its name.
+    let told = range(setting).filter(|_| !matches!(setting.kind, Kind::OneOf(_)));
+    if let Some(range) = told {
         help += &format!("; {range}");
     }
     if !setting.default.is_empty() {

@@ -151,7 +151,7 @@ const FAILURES: &str = "Turns and failures";
 const LEADERS: &str = "Who leads";
 const WORK: &str = "The work";
 const SHOWN: &str = "What it shows";
-const OTHERS: &str = "Of other commands";
+pub(super) const OTHERS: &str = "Of other commands";
 const INVOCATION: &str = "One turn per invocation";
 
 /// The headings of docs/configuration.md, in their order there.
@@ -177,13 +177,13 @@ settings! {
     };
     FOR_EACH = Setting {
         name: "for-each", kind: Kind::List("NAME"), scope: Scope::One,
-        help: "An election for each of these names, which {each} stands for. Repeatable",
+        help: "Runs one election for each of these names; {each} in other settings stands for the name. Repeatable",
         more: "See [Many elections of one kind](#many-elections-of-one-kind)",
         heading: ELECTIONS, ..ROW
     };
     FOR_EACH_FILE = Setting {
         name: "for-each-file", kind: Kind::File, scope: Scope::One,
-        help: "A file with names for --for-each, one on each line. It is read again when it changes",
+        help: "A file with names for --for-each, one on each line; it is read again when it changes",
         more: "See [Many elections of one kind](#many-elections-of-one-kind)",
         heading: ELECTIONS, ..ROW
     };
@@ -252,7 +252,7 @@ settings! {
     DELIVERY = Setting {
         name: "delivery", variable: names::DELIVERY,
         kind: Kind::Rule(&["at-most-once", "at-least-once"]), default: "at-most-once",
-        help: "at-most-once: a turn that went wrong is not repeated. at-least-once: it is, by whoever leads",
+        help: "at-most-once: a turn that failed is not repeated. at-least-once: whoever leads repeats it, up to --max-attempts",
         more: "See [Delivery](guarantees.md#delivery)",
         heading: SCHEDULE, ..PASSED_ON
     };
@@ -271,7 +271,7 @@ settings! {
     };
     ON_START = Setting {
         name: "on-start", variable: names::ON_START, range: Range::Bytes(128),
-        help: "Runs one turn for this value, the release for example: once for ever, and before all other turns",
+        help: "Runs one turn for this value, such as a release: once ever, and before all other turns",
         heading: SCHEDULE, ..PASSED_ON
     };
     HANDLER = Setting {
@@ -291,7 +291,7 @@ settings! {
     WEBHOOK_TIMEOUT = Setting {
         name: "webhook-timeout", variable: webhook::TIMEOUT, kind: Kind::Duration,
         default: "as long as the turn", works: &[Work::Webhook],
-        help: "The longest that the calls of --webhook may take in one turn; a turn that takes longer fails",
+        help: "The time-out of all calls of --webhook in one turn; a turn that takes longer fails",
         more: "In `tenure.wasm` never longer than the turn is valid",
         heading: WORK, ..ROW
     };
@@ -305,14 +305,14 @@ settings! {
     WEBHOOK_TOKEN_FILE = Setting {
         name: "webhook-token-file", variable: webhook::TOKEN_FILE, content: webhook::TOKEN,
         kind: Kind::File, works: &[Work::Webhook],
-        help: "A file with the bearer token that each call of --webhook shows; it is read again for each call",
+        help: "A file with the bearer token that each call of --webhook carries; it is read again for each call",
         more: "See [Who calls](handlers.md#who-calls). In `tenure.wasm` too",
         heading: WORK, ..ROW
     };
     WEBHOOK_TOKEN_HEADER = Setting {
         name: "webhook-token-header", variable: webhook::TOKEN_HEADER, kind: Kind::Text("NAME"),
         default: "authorization, with Bearer before the token", works: &[Work::Webhook],
-        help: "Another header for that token, which is its whole value then, like x-api-key",
+        help: "The header for that token, like x-api-key; its value is then the token alone",
         more: "In `tenure.wasm` too",
         heading: WORK, ..ROW
     };
@@ -353,7 +353,7 @@ settings! {
         commands: LASTING,
         name: "name", variable: names::NAME, kind: Kind::Text("NAME"), range: Range::Bytes(128),
         default: "machine and process",
-        help: "How others see this candidate; with --shares each process needs a name of its own",
+        help: "The name of this candidate on record, in logs and on pages; with --shares each process needs a name of its own",
         heading: ELECTIONS, ..PASSED_ON
     };
     LEASE = Setting {
@@ -374,14 +374,14 @@ settings! {
     RENEW = Setting {
         commands: RUN_AND_LOCK,
         name: "renew", variable: names::RENEW, kind: Kind::Duration, range: Range::From(seconds(1)),
-        default: "4/15 of the lease, 4s of 15s",
+        default: "4/15 of the lease, which is 4s for 15s",
         help: "How often a leader renews; with two tries of a renewal it must fit between lease and margin",
         heading: TIMINGS, ..PASSED_ON
     };
     POLL = Setting {
         commands: LASTING,
         name: "poll", variable: names::POLL, kind: Kind::Duration,
-        range: Range::Durations(Duration::from_millis(500)..=seconds(60)), default: "4s, of a lock 1s",
+        range: Range::Durations(Duration::from_millis(500)..=seconds(60)), default: "4s, for a lock 1s",
         help: "The longest that a follower waits between two polls; the shortest is half of it",
         heading: TIMINGS, ..PASSED_ON
     };
@@ -396,14 +396,14 @@ settings! {
     REQUEST_TIMEOUT = Setting {
         name: "request-timeout", variable: names::REQUEST_TIMEOUT, kind: Kind::Duration,
         range: Range::Durations(seconds(1)..=seconds(30)), default: "3s", commands: RUN_AND_LOOKS,
-        help: "The longest that one request may take",
+        help: "The time-out of one request",
         heading: TIMINGS, ..PASSED_ON
     };
     TURN_TIMEOUT = Setting {
         name: "turn-timeout", variable: names::TURN_TIMEOUT, kind: Kind::Duration,
         range: Range::Durations(Duration::from_millis(100)..=seconds(DAY)),
         default: "as long as the leadership",
-        help: "The longest that a turn may take: then it is stopped, and this candidate leads no longer",
+        help: "The time-out of a turn: one that takes longer is stopped, and the leadership ends",
         heading: FAILURES, ..PASSED_ON
     };
     MAX_FAILURES = Setting {
@@ -442,13 +442,13 @@ settings! {
     MAX_TENURE = Setting {
         name: "max-tenure", variable: names::MAX_TENURE, kind: Kind::Duration,
         range: Range::Words("four leases to 366d"),
-        help: "How long a candidate may lead: then it resigns, between two turns, and the others come first",
+        help: "How long a candidate may lead. After that it resigns between two turns, and lets the others go first",
         heading: LEADERS, ..PASSED_ON
     };
     WARM_UP = Setting {
         name: "warm-up", variable: names::WARM_UP, kind: Kind::Duration,
         range: Range::Durations(Duration::ZERO..=seconds(DAY)), default: "0s",
-        help: "How long a new process stays out before it contends",
+        help: "How long a new process waits before it contends",
         heading: LEADERS, ..PASSED_ON
     };
     READY_CMD = Setting {
@@ -481,7 +481,7 @@ settings! {
         commands: RUN_AND_OBSERVE,
         name: "listen-host", variable: "TENURE_LISTEN_HOST", kind: Kind::Text("NAMES"),
         scope: Scope::Process,
-        help: "More names by which --listen may be asked, separated by commas; * for all. \
+        help: "Further host names under which --listen answers, separated by commas; * for all. \
                Always allowed are addresses, --address, this machine's name, and names that \
                the public DNS does not have, like those in a cluster",
         advice: "give names without a port, like tenure.example.com, or *",
@@ -599,7 +599,7 @@ settings! {
     };
     CLIENT_ID = Setting {
         variable: names::CLIENT_ID,
-        help: "The application, or which managed identity of several", heading: ACCOUNT, ..VARIABLE
+        help: "The application; or, of several managed identities, the one to use", heading: ACCOUNT, ..VARIABLE
     };
     TENANT_ID = Setting {
         variable: names::TENANT_ID,
@@ -622,7 +622,7 @@ settings! {
     };
     IDENTITY_HEADER = Setting {
         variable: names::IDENTITY_HEADER,
-        help: "What it shows there; the platform sets it", heading: ACCOUNT, ..VARIABLE
+        help: "The secret that it sends there; the platform sets it", heading: ACCOUNT, ..VARIABLE
     };
     IMDS_HOST = Setting {
         variable: names::IMDS_HOST, default: "http://169.254.169.254",
@@ -630,13 +630,13 @@ settings! {
     };
     CREDENTIAL = Setting {
         variable: names::CREDENTIAL, default: "the first that is set",
-        help: "Which kind of credential to use, of several",
+        help: "Which kind of credential to use when several are set",
         more: "See [Credentials](security.md#credentials)", heading: ACCOUNT, ..VARIABLE
     };
     LOG = Setting {
         commands: LASTING,
         name: "log", kind: Kind::OneOf(&["text", "json"]), default: "text", scope: Scope::Process,
-        help: "How to tell what happens: text for people, or one JSON object per line",
+        help: "The format of the log: text for people, or one JSON object per line",
         more: "See [The log](operations.md#the-log)",
         heading: SHOWN, ..ROW
     };
@@ -644,22 +644,22 @@ settings! {
         commands: LASTING,
         name: "log-level", variable: "TENURE_LOG_LEVEL",
         kind: Kind::OneOf(&["error", "warn", "info", "debug"]), default: "info", scope: Scope::Process,
-        help: "The least grave events that are told: error, warn, info, or debug, which adds each renewal",
+        help: "The lowest level of events in the log; debug adds each renewal",
         more: "What a handler writes is info",
         heading: SHOWN, ..ROW
     };
     CACHE_DIR = Setting {
-        variable: "TENURE_CACHE_DIR", default: "tenure below XDG_CACHE_HOME or ~/.cache",
+        variable: "TENURE_CACHE_DIR", default: "the folder tenure in XDG_CACHE_HOME or ~/.cache",
         help: "Where compiled code of components is kept", more: "See [Files and folders](#files-and-folders)",
         heading: SHOWN, component: false, ..VARIABLE
     };
     TICK_TOKEN = Setting {
         variable: "TENURE_TICK_TOKEN",
-        help: "The bearer token that POST /tick must show", heading: INVOCATION, ..VARIABLE
+        help: "The bearer token that POST /tick must carry", heading: INVOCATION, ..VARIABLE
     };
     TICK_OPEN = Setting {
         variable: "TENURE_TICK_OPEN", default: "false",
-        help: "With true, anybody may call /tick; without it and a token, nobody may",
+        help: "With true, anybody may call /tick. Without it, only callers with the token may",
         heading: INVOCATION, ..VARIABLE
     };
     TO = Setting {
@@ -670,20 +670,20 @@ settings! {
     WAIT = Setting {
         name: "wait", kind: Kind::Duration, commands: &["lock"],
         range: Range::Durations(seconds(1)..=seconds(366 * DAY)), default: "as long as it takes",
-        help: "How long to wait for the lock; then it ends with 75, and nothing was run",
+        help: "How long to wait for the lock. After that the exit code is 75, and the command was not run",
         advice: "give a time like 60s, or leave it out to wait as long as it takes",
         heading: OTHERS, ..ROW
     };
     IF_FREE = Setting {
         name: "if-free", kind: Kind::Switch, commands: &["lock"],
-        help: "Does not wait for the lock: if it is not free, ends with 75, and nothing was run",
+        help: "Does not wait: if the lock is not free, the exit code is 75, and the command was not run",
         heading: OTHERS, ..ROW
     };
     INTERVAL = Setting {
         name: "interval", kind: Kind::Duration, commands: &["watch"],
         range: Range::Durations(Duration::from_millis(200)..=seconds(HOUR)), default: "2s",
-        help: "From one look to the next",
-        advice: "each look is a request that is paid for; 2s shows changes soon",
+        help: "How often to read the record",
+        advice: "each read is a request that costs money; 2s shows changes soon enough",
         heading: OTHERS, ..ROW
     };
     OFFLINE = Setting {
@@ -692,7 +692,7 @@ settings! {
     };
     PERIOD = Setting {
         name: "period", kind: Kind::Duration, commands: &["break"],
-        range: Range::Durations(Duration::ZERO..=seconds(60)), default: "what is left of it",
+        range: Range::Durations(Duration::ZERO..=seconds(60)), default: "what is left of the lease",
         help: "How long the holder keeps the lease at most, rounded up to whole seconds",
         advice: "give 0s to 60s, or leave it out: then what is left of the lease runs out",
         heading: OTHERS, ..ROW
@@ -700,7 +700,7 @@ settings! {
     ID = Setting {
         name: "id", kind: Kind::Text("ID"), commands: &["trigger"], default: "a new one",
         range: Range::Words("1 to 64 letters, digits, dots, hyphens and underscores"),
-        help: "The name of the trigger: repeated with the same name, the command asks for no second turn, until 17 others were claimed after it",
+        help: "The name of the trigger. The same name asks for no second turn, unless 17 other triggers were claimed since",
         advice: "give it like rerun-7",
         heading: OTHERS, ..ROW
     };
@@ -713,11 +713,11 @@ settings! {
     };
     YES = Setting {
         name: "yes", kind: Kind::Switch, commands: &["reset-slot", "break", "reshare"],
-        help: "Does it without asking", heading: OTHERS, ..ROW
+        help: "Does not ask for confirmation", heading: OTHERS, ..ROW
     };
     JSON = Setting {
         name: "json", kind: Kind::Switch, commands: TELLING,
-        help: "JSON instead of text: one object, with watch one per line", heading: OTHERS, ..ROW
+        help: "Writes JSON instead of text: one object, or with watch one per line", heading: OTHERS, ..ROW
     };
 }
 
