@@ -4,8 +4,6 @@
 //! refused with 501, so that no client takes for done what was not done. The documentation and `tenure store --help` are
 //! made of the same rows.
 
-use std::fmt;
-
 use super::address::{Address, Resource};
 use super::auth::Access;
 use super::blobs::{set_metadata, set_properties};
@@ -370,8 +368,8 @@ impl Verb {
     }
 }
 
-impl fmt::Display for Verb {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl std::fmt::Display for Verb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
 }
