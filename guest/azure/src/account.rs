@@ -118,9 +118,9 @@ fn judge_transport(credential: &Credential, endpoint: &Endpoint, problems: &mut 
     };
     if for_https_alone {
         let advice = "use an https:// endpoint, or make a SAS for both protocols";
-        complain(problems, "the SAS is for https alone (spr), and the endpoint is http", advice);
+        complain(problems, "the SAS is for https only (spr), but the endpoint is http", advice);
     } else if !endpoint.is_loopback() {
-        let problem = format!("{what} over plain http could be read by everybody on the way");
+        let problem = format!("{what} over plain http could be read by anyone on the way");
         complain(problems, &problem, "use an https:// endpoint");
     }
 }

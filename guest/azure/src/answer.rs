@@ -242,7 +242,7 @@ impl<'a> Headers<'a> {
         (challenge.starts_with("Bearer ")
             && challenge.len() <= MOST_SHOWN
             && challenge.chars().all(plain))
-        .then(|| format!("it wants: {challenge}"))
+        .then(|| format!("it expects: {challenge}"))
     }
 
     fn properties(&self) -> Option<Properties> {

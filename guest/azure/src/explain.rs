@@ -54,7 +54,7 @@ impl Answer {
                 "the container does not exist; create it, or let Tenure create it"
             }
             Class::Conflict => conflict(operation, code),
-            Class::ConditionNotMet => "the blob was written since it was read; it is read again",
+            Class::ConditionNotMet => "the blob has changed since it was read; it is read again",
             Class::LeaseMismatch => lease_mismatch(code),
             Class::Refused => refused(self.status, code),
             Class::Unavailable => unavailable(self.status, code),
@@ -74,13 +74,11 @@ fn conflict(operation: &Operation, code: &str) -> &'static str {
         "LeaseIdMismatchWithLeaseOperation" | "LeaseNotPresentWithLeaseOperation" => {
             match operation {
                 Operation::Release { .. } => {
-                    "the lease is not ours any more: it was released already, or it ended and \
-                    was taken"
+                    "the lease is no longer ours: it was released, or it expired and was acquired"
                 }
                 Operation::Break { .. } => "nobody holds the lease, so there is nothing to break",
                 _ => {
-                    "the lease is not ours any more: it ended, and since then it was taken or \
-                    broken, or the blob was written"
+                    "the lease is no longer ours: it expired, and was then acquired or broken, or the blob was written"
                 }
             }
         }
@@ -88,20 +86,19 @@ fn conflict(operation: &Operation, code: &str) -> &'static str {
             "somebody broke the lease; it can be acquired when the break period is over"
         }
         "LeaseIsBrokenAndCannotBeRenewed" => {
-            "somebody broke the lease, so its leader has to stop and win again"
+            "somebody broke the lease, so its leader must stop and win again"
         }
         "LeaseAlreadyBroken" | "LeaseIsAlreadyBroken" => "the lease is broken already",
         "BlobAlreadyExists" | "ContainerAlreadyExists" => {
-            "it exists already, which is what was wanted"
+            "it exists already, so there is nothing to do"
         }
         "ContainerBeingDeleted" => {
-            "the container was deleted and its name is free only when the service has cleaned \
-            up; wait a minute, or use another container"
+            "the service is still deleting the container; wait a minute, or use another container"
         }
         "BlobImmutableDueToPolicy" => {
             "an immutability policy protects the blob; use a container without one"
         }
-        _ => "the state of the blob or its lease forbids it; it is read again",
+        _ => "the state of the blob or its lease does not allow it; it is read again",
     }
 }
 
@@ -109,21 +106,21 @@ fn lease_mismatch(code: &str) -> &'static str {
     match code {
         "LeaseIdMissing" => "another candidate holds the lease",
         "LeaseLost" | "LeaseNotPresentWithBlobOperation" => {
-            "our lease has ended, so its leader has to stop and win again"
+            "our lease has expired, so this leader must stop and win again"
         }
         "LeaseIdMismatchWithBlobOperation" => {
-            "another candidate holds the lease now, so the one before it has to stop"
+            "another candidate holds the lease now, so the previous leader must stop"
         }
-        _ => "the lease is not what the request said; it is read again",
+        _ => "the lease does not match the request; it is read again",
     }
 }
 
 fn refused(status: u16, code: &str) -> &'static str {
     match (status, code) {
         (403, "AuthenticationFailed") => {
-            "the signature or token was refused; check this machine's clock, and check that AccountKey is this \
-            account's key and was not rotated, that the SAS has begun and has not expired, or that the \
-            token is for https://storage.azure.com and of the account's directory"
+            "the signature or token was refused; check this machine's clock, and that AccountKey is this account's \
+             key and was not rotated, that the SAS has started and not expired, or that the token is for \
+             https://storage.azure.com and of the account's directory"
         }
         (403, "AuthorizationFailure") => {
             "access was refused; on Azure a network rule of the account keeps this machine out \
@@ -135,45 +132,46 @@ fn refused(status: u16, code: &str) -> &'static str {
             the container, or make a SAS with sp=rcw"
         }
         (403, "AuthorizationProtocolMismatch") => {
-            "the account takes https only; use an https endpoint"
+            "the account accepts https only; use an https endpoint"
         }
         (403, "AuthorizationSourceIPMismatch") => {
-            "the SAS is not good for this machine's address; make one whose range (sip) holds it, or one without a range"
+            "the SAS is not valid for this machine's address; make one whose range (sip) includes it, or one without \
+             a range"
         }
         (403, "AuthorizationResourceTypeMismatch" | "AuthorizationServiceMismatch") => {
-            "the credential is not good for blobs and containers; use one that is"
+            "the credential is not valid for blobs and containers; use one that is"
         }
         (403, "KeyBasedAuthenticationNotPermitted") => {
             "the account refuses its own keys; use an identity of Microsoft Entra ID, or allow storage \
             account key access on its page \"Configuration\""
         }
         (403, "AccountIsDisabled") => {
-            "the account is disabled; look for an unpaid or suspended subscription"
+            "the account is disabled; check for an unpaid or suspended subscription"
         }
         (403, _) => {
             "access was refused; check AccountKey, the account's network rules and this \
             machine's clock"
         }
         (401, _) => {
-            "the service saw no credential that it takes; check AccountName and AccountKey, or that the \
-            token is for https://storage.azure.com, of the account's directory, and has not expired"
+            "the service found no credential that it accepts; check AccountName and AccountKey, or that the token is \
+             for https://storage.azure.com, of the account's directory, and has not expired"
         }
         (404, _) => {
             "the account was not found at this endpoint; check AccountName and BlobEndpoint"
         }
         (400, "InvalidHeaderValue" | "OutOfRangeInput" | "InvalidQueryParameterValue") => {
-            "the service does not take a value, which can be the lease's duration (15 to 60 \
-            seconds) or the API version of an old Azurite"
+            "the service does not accept a value, such as the lease's duration (15 to 60 seconds), or the API \
+             version on an old Azurite"
         }
         (400, "InvalidAuthenticationInfo") => {
-            "the service does not take the credential; check that AccountKey is this account's key, or \
-            that the token is whole"
+            "the service does not accept the credential; check that AccountKey is this account's key, or that the \
+             token is complete"
         }
         (400, _) => {
             "the service did not understand the request; check that the endpoint is a Blob \
             endpoint and names the account once"
         }
-        (405, _) => "the endpoint does not take this method; check that it is a Blob endpoint",
+        (405, _) => "the endpoint does not accept this method; check that it is a Blob endpoint",
         (407, _) => "a proxy asks for a login; let this machine reach the endpoint directly",
         _ => "the request was refused; check endpoint, account and key",
     }
@@ -248,11 +246,11 @@ mod tests {
             (404, "ContainerNotFound", "create it"),
             (409, "LeaseAlreadyPresent", "another candidate"),
             (409, "LeaseIsBrokenAndCannotBeRenewed", "broke"),
-            (409, "LeaseIdMismatchWithLeaseOperation", "not ours any more"),
+            (409, "LeaseIdMismatchWithLeaseOperation", "no longer ours"),
             (409, "ContainerBeingDeleted", "wait a minute"),
-            (412, "ConditionNotMet", "written since"),
+            (412, "ConditionNotMet", "has changed"),
             (412, "LeaseIdMismatchWithBlobOperation", "another candidate"),
-            (412, "LeaseLost", "ended"),
+            (412, "LeaseLost", "expired"),
             (429, "", "throttling"),
             (503, "ServerBusy", "throttling"),
             (500, "OperationTimedOut", "may or may not"),
@@ -268,7 +266,7 @@ mod tests {
             409,
             "LeaseIdMismatchWithLeaseOperation",
         );
-        assert!(released.contains("released already"), "{released}");
+        assert!(released.contains("was released"), "{released}");
         assert!(
             explain(&Operation::CreateContainer, 404, "ResourceNotFound").contains("AccountName")
         );

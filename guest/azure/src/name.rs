@@ -135,7 +135,7 @@ fn judge_container(name: &str, broken: &mut Vec<&'static str>) {
         return;
     }
     if name.starts_with('$') {
-        broken.push("of the containers whose name starts with a dollar sign only $root can hold an election");
+        broken.push("a container whose name starts with a dollar sign, except $root, cannot hold an election");
         return;
     }
     if !(3..=63).contains(&name.chars().count()) {
@@ -170,7 +170,7 @@ fn judge_blob(name: &str, broken: &mut Vec<&'static str>) {
         broken.push("a blob's name has at most 254 parts between slashes");
     }
     if name.split('/').any(|part| part == "." || part == "..") {
-        broken.push("no part of a blob's name is . or .., which an address cannot keep");
+        broken.push("no part of a blob's name is . or .., which addresses drop");
     }
 }
 
@@ -246,8 +246,8 @@ mod tests {
             ("-ab/x".into(), vec!["starts and ends"]),
             ("ab-/x".into(), vec!["starts and ends"]),
             ("a--b/x".into(), vec!["two hyphens"]),
-            ("$web/x".into(), vec!["only $root"]),
-            ("$logs/x".into(), vec!["only $root"]),
+            ("$web/x".into(), vec!["except $root"]),
+            ("$logs/x".into(), vec!["except $root"]),
             ("abc/".into(), vec!["1 to 1024"]),
             (format!("abc/{}", "x".repeat(1025)), vec!["1 to 1024"]),
             ("abc/x.".into(), vec!["dot or a slash"]),
@@ -255,8 +255,8 @@ mod tests {
             ("abc/x\u{7f}y".into(), vec!["control"]),
             ("abc/x\ny".into(), vec!["control"]),
             (format!("abc/{}x", "a/".repeat(254)), vec!["254 parts"]),
-            ("abc/./x".into(), vec!["address cannot keep"]),
-            ("abc/a/../x".into(), vec!["address cannot keep"]),
+            ("abc/./x".into(), vec!["addresses drop"]),
+            ("abc/a/../x".into(), vec!["addresses drop"]),
             (
                 "A--/..".into(),
                 vec!["lower-case", "starts and ends", "two hyphens", "dot or a slash", "address"],

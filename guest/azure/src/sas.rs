@@ -49,7 +49,7 @@ impl Sas {
                 told(expiry)
             )),
             (Some(start), _) if start > now => {
-                Some(format!("the SAS is not good before {}", told(start)))
+                Some(format!("the SAS is not valid before {}", told(start)))
             }
             (_, Some(expiry)) => Some(format!("the SAS expires at {}", told(expiry))),
             (_, None) => None,
@@ -114,7 +114,7 @@ impl Sas {
                     let problem = "the account SAS is not for objects (srt has no o)";
                     complain(
                         problem.into(),
-                        "make one for objects, and for containers (c) if the container is to be made",
+                        "make one for objects, and for containers (c) if the container must be created",
                     );
                 }
             }
@@ -230,7 +230,7 @@ mod tests {
             ("se=2025-12-31T00%3A00%3A00Z", "has expired, at 2025-12-31T00:00:00Z"),
             ("se=2026-01-01", "has expired, at 2026-01-01T00:00:00Z"),
             ("se=2026-01-01T00:01Z", "expires at 2026-01-01T00:01:00Z"),
-            ("st=2026-02-01T00:00:00Z&se=2026-03-01", "not good before 2026-02-01T00:00:00Z"),
+            ("st=2026-02-01T00:00:00Z&se=2026-03-01", "not valid before 2026-02-01T00:00:00Z"),
         ] {
             let sas = Sas::parse(&format!("sp=rw&{times}&sv=1&sr=c&sig=x")).unwrap();
             let told = sas.times(now).unwrap();

@@ -311,7 +311,7 @@ fn strange(blob: SideBlob, answer: &Answer, settings: &Settings) -> Option<Probl
     };
     let name = settings.election.side_blob_name(blob);
     let detail = format!(
-        "the blob {name} holds what no candidate writes, and is ignored. Find out who else may write beside the \
+        "the blob {name} holds data that no candidate wrote, and is ignored. Find out who else may write beside the \
          election's blob, and delete this one"
     );
     let class = ProblemClass::Configuration;

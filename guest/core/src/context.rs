@@ -174,10 +174,10 @@ impl Beside {
         settings.timings.failover.filter(|_| said != Some("true"))?;
         Some(Complaint {
             setting: variable::FAILOVER,
-            problem: "this host does not send requests beside the steps of the election, which fail-over before the \
-                      lease ends needs"
+            problem: "fail-over before the lease ends needs requests between the steps of the election, and this \
+                      host sends none"
                 .into(),
-            advice: "leave it out, or use a host that does, as tenure run is".into(),
+            advice: "leave it out, or use a host that does, like tenure run".into(),
         })
     }
 }

@@ -203,7 +203,7 @@ fn problem_of(no: &NoToken, identity: &Identity) -> Problem {
         NoToken::Refused(words) if identity.is_told_by(words) => (
             ProblemClass::Refused,
             format!(
-                "refused {name}, with an answer that holds its secret and is not shown; check {}",
+                "refused {name}; the answer is not shown, since it holds the secret; check {}",
                 advice(identity)
             ),
         ),

@@ -44,12 +44,12 @@ impl Failure {
             ),
             FailureKind::Name => (
                 ProblemClass::Unreachable,
-                "has a name that cannot be resolved",
+                "cannot be resolved",
                 "check the account name, the endpoint suffix, and DNS on this machine",
             ),
             FailureKind::Connect => (
                 ProblemClass::Unreachable,
-                "cannot be connected to",
+                "does not accept a connection",
                 "check that the endpoint and its port are right and the service runs",
             ),
             FailureKind::Reset => (
@@ -65,11 +65,11 @@ impl Failure {
             ),
             FailureKind::Denied => (
                 ProblemClass::Configuration,
-                "is not among the hosts that this component may speak to",
-                "let the host of this component allow that origin",
+                "is not an origin that this component may connect to",
+                "allow that origin in the host's settings",
             ),
             FailureKind::Other => {
-                (ProblemClass::Unreachable, "could not be asked", "check the network")
+                (ProblemClass::Unreachable, "could not be reached", "check the network")
             }
         };
         let detail = match self.detail.as_str() {

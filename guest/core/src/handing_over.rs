@@ -73,14 +73,14 @@ fn refusal(
         None => Some((order, "it does not lead")),
         // One that rotates is in no hurry, and would give its lease to anybody.
         Some(_) if steering.is_final() && !steering.rotates() => {
-            Some((order, "it gives up its leadership already"))
+            Some((order, "it is already giving up its leadership"))
         }
         // On the record it would be as if it were not there.
         Some(_) if !is_fit(to, LONGEST_NAME) => Some((order, "no candidate can have that name")),
         Some(_) if to == settings.name => Some((order, "it is the leader already")),
         Some(_) if !settings.election.may_have_side_blobs() => Some((
             configured,
-            "the name of the election's blob leaves no room for that of a second blob beside it",
+            "the name of the election's blob is too long for a second blob beside it",
         )),
         Some(_) => None,
     }
@@ -109,7 +109,7 @@ pub(super) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
         let others = context.state.listing.without(to, &settings.name);
         let others = others.map(|names| format!(". The candidates seen lately are {names}"));
         let detail = format!(
-            "the leadership was not handed over to \"{to}\", and the leader goes on: {why}{}",
+            "the leadership was not handed over to \"{to}\"; the leader stays: {why}{}",
             others.unwrap_or_default()
         );
         // Work that is one turn for the whole leadership may have come to its end already.
@@ -200,9 +200,9 @@ fn is_to_wait(candidate: &str, hold: &mut Hold, context: &mut Context<'_>) -> bo
     if !left.is_zero() {
         let until = until.to_rfc3339();
         let detail = format!(
-            "\"{candidate}\" has a higher priority, but is not handed the leadership before \
-             {until}, because it did not keep it (short leaderships in a row: {count}); find \
-             out why. An order to hand over is carried out at once"
+            "\"{candidate}\" has a higher priority, but kept losing the leadership (short leaderships in a row: \
+             {count}), so it is not handed over before {until}. Find out why. An order to hand over still works at \
+             once"
         );
         context.report_problem(ProblemClass::Order, detail);
     }

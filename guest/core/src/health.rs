@@ -104,17 +104,16 @@ impl Health {
     /// That nothing got on record for so long, and what to do about it, for people.
     pub fn explain_stall(stalled: Duration, span: Duration) -> String {
         let stalled = format_duration(Duration::from_secs(stalled.as_secs()));
-        let what = format!("no claim and no outcome could be put on record for {stalled}");
-        let advice =
-            "find out why writes of the record fail: that is reported as a problem of its own";
+        let what = format!("no claim or outcome could be recorded for {stalled}");
+        let advice = "find out why writes of the record fail; that is reported separately";
         Self::gives_up(&what, span, advice)
     }
 
     fn gives_up(what: &str, span: Duration, advice: &str) -> String {
         let out = format_duration(Duration::from_secs(span.as_secs() + 1));
         format!(
-            "{what}. This candidate gives up the leadership and stays out of the race for {out}, \
-             longer each time until a turn succeeds; {advice}"
+            "{what}. This candidate gives up the leadership and stays out of the race for {out}, longer each time \
+             until a turn succeeds; {advice}"
         )
     }
 
@@ -130,11 +129,11 @@ impl Health {
                 "find out what it waits for, or raise TENURE_TURN_TIMEOUT",
             ),
             Outcome::Trapped => {
-                (format!("the handler trapped in the turn of {slot}"), "look at what it wrote last")
+                (format!("the handler trapped in the turn of {slot}"), "look at its last output")
             }
             _ => (
                 format!("{} turns in a row failed, the last one of {slot}", self.failures),
-                "fix what the handler complains of; TENURE_MAX_FAILURES sets the number",
+                "fix what the handler reports; TENURE_MAX_FAILURES sets the number",
             ),
         };
         Self::gives_up(&what, span, advice)

@@ -103,19 +103,18 @@ impl HandOver {
     pub fn failure(&self, works: bool) -> &'static str {
         match self.successor {
             _ if !self.named => {
-                "its name could not be put on record, so it did not learn of the order; find out \
-                 why writes of the record fail"
+                "its name could not be recorded, so it did not see the order; find out why writes of the record fail"
             }
             _ if !self.asked => {
                 "its announcement, on the blob beside the election's, could not be read in time; \
                  try again when the service answers faster"
             }
             None if self.fresh_until == Moment::ZERO => {
-                "no candidate of that name announced itself: none runs, or it is paused, or it may not write \
-                 beside the blob"
+                "no candidate of that name announced itself: it is not running, is paused, or may not write beside \
+                 the blob"
             }
             Some(_) if works => "the work did not end in time",
-            _ => "the candidate of that name announced itself, and has gone since",
+            _ => "the candidate of that name announced itself, but has left since",
         }
     }
 

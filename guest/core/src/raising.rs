@@ -161,13 +161,13 @@ pub(super) fn report_no_date(context: &mut Context<'_>) {
     let (class, detail) = match context.service_estimate() {
         None => (
             ProblemClass::Nonsense,
-            "the service's answers carry no date, so no term can be raised; see whether a proxy \
-             removes the headers Date or x-ms-request-id",
+            "the service's answers carry no date, so no term can be raised; check whether a proxy removes the \
+             headers Date or x-ms-request-id",
         ),
         Some(_) => (
             ProblemClass::Clock,
-            "the dates of the service's answers differ by more than ten seconds from one to the \
-             next, so no term can be raised; see whether a proxy or a cache writes the header Date",
+            "the dates of the service's answers jump by more than ten seconds, so no term can be raised; check \
+             whether a proxy or a cache writes the header Date",
         ),
     };
     context.report_problem(class, detail.into());

@@ -221,15 +221,15 @@ impl Settings {
         let mut reader = Reader::new(&environment, Some(ONE_SHOT_LEASE));
         let timers = [variable::EVERY, variable::CRON, variable::ON_START];
         if timers.iter().all(|name| reader.get(name).is_none()) {
-            let problem = "no timer is set, so there is never a turn to run";
-            let advice = "set how often a turn is to run, like 10m or 24h, or set TENURE_CRON; this may be \
-                          called more often than that";
+            let problem = "no timer is set, so no turn would ever run";
+            let advice = "set how often a turn runs, like 10m or 24h, or set TENURE_CRON; calls may come more often \
+                          than that";
             reader.complain(variable::EVERY, problem, advice);
         }
         for setting in [variable::PRIORITY, variable::MAX_TENURE, variable::WARM_UP] {
             if reader.get(setting).is_some() {
                 const PROBLEM: &str =
-                    "is for a candidate that lasts; each call is one whole turn here";
+                    "is for a long-running candidate; each call is one whole turn here";
                 reader.complain(setting, PROBLEM, "leave it out, or use tenure run");
             }
         }
@@ -348,8 +348,8 @@ impl<'e> Reader<'e> {
             self.complain(setting, problem, "shorten it; it is kept in the blob's metadata");
         }
         if !is_plain(&value) {
-            let problem = "holds characters that control the text around them";
-            self.complain(setting, problem, "leave them out: people see it on their terminals");
+            let problem = "holds control characters";
+            self.complain(setting, problem, "leave them out: it is shown on terminals");
         }
         Some(value)
     }
@@ -440,7 +440,7 @@ impl<'e> Reader<'e> {
         let turn_timeout = self.duration_in(
             variable::TURN_TIMEOUT,
             TURN_TIMEOUT,
-            "choose longer than the slowest good turn takes, or leave it out",
+            "choose longer than the slowest successful turn, or leave it out",
         );
         let cool_down = self.duration_in(
             variable::COOL_DOWN,

@@ -113,7 +113,7 @@ pub fn judged(
             let whole = answer.properties.as_ref().map(|seen| seen.content_length);
             let read = u64::try_from(body.len()).ok();
             let (Some(tag), true) = (answer.etag.clone(), whole == read) else {
-                return Err(nonsense("the answer came in part only; it is asked for again"));
+                return Err(nonsense("the answer is incomplete; the request is retried"));
             };
             let text = String::from_utf8(body);
             let text = text
@@ -122,12 +122,12 @@ pub fn judged(
         }
         (Class::Done, Operation::List { .. }) => match Page::read(&body) {
             Some(page) => Ok(SideAnswer::Listed(page)),
-            None => Err(nonsense("the answer is no list, or came in part only")),
+            None => Err(nonsense("the answer is not a list, or is incomplete")),
         },
         (Class::Done, Operation::Delete { .. }) => Ok(SideAnswer::Deleted),
         (Class::Done, _) => match answer.etag.clone() {
             Some(tag) => Ok(SideAnswer::Written(tag)),
-            None => Err(nonsense("the answer does not tell the version")),
+            None => Err(nonsense("the answer has no version (ETag)")),
         },
         (Class::MissingBlob | Class::MissingContainer, _) => Ok(SideAnswer::Missing),
         (Class::ConditionNotMet, Operation::ReadContent { .. }) => Ok(SideAnswer::Unchanged),

@@ -95,7 +95,7 @@ pub(super) fn read(
         let Problem { class, detail } = Problem::of_answer(answer, &read, settings);
         let blob = settings.election.side_blob_name(SideBlob::Trigger);
         let detail = format!(
-            "{detail}. So this leader does not see triggers (tenure trigger) in the blob {blob}; all else goes on"
+            "{detail}. So this leader does not see triggers (tenure trigger) in the blob {blob}; everything else works"
         );
         Problem { class, detail }
     })
@@ -172,8 +172,8 @@ pub fn trigger(
             None => {
                 let blob = name.side_blob_name(SideBlob::Trigger);
                 let detail = format!(
-                    "the blob {blob} holds what no candidate writes; it is left untouched. Find out who else \
-                     may write beside the election's blob, and delete this one"
+                    "the blob {blob} holds data that no candidate wrote; it is left untouched. Find out who else may \
+                     write beside the election's blob, and delete this one"
                 );
                 return refused(configured, detail);
             }
@@ -199,7 +199,7 @@ pub fn trigger(
     };
     let Some(record) = record else {
         let detail = format!(
-            "{name} is no election yet: no candidate ever led it, or its record was deleted"
+            "{name} is not an election yet: no candidate ever led it, or its record was deleted"
         );
         return refused(order, detail);
     };
@@ -215,27 +215,26 @@ pub fn trigger(
     }
     if record.schedule == Some(Schedule::WhileLeading.description()) {
         let detail = format!(
-            "the work of {name} lasts as long as a leadership (--while-leading), so there are no turns to \
-             trigger. tenure resign has it begin anew, on another candidate"
+            "the work of {name} lasts as long as a leadership (--while-leading), so there are no turns to trigger. \
+             tenure resign restarts it, on another candidate"
         );
         return refused(order, detail);
     }
     if record.schedule.is_none() && record.started.is_none() {
         let detail = format!(
-            "the leader of {name} has no turns of its own: its work is split into shares, and a trigger is for the \
-             election of one of them (tenure shares {name} lists them), or it has no timer"
+            "the leader of {name} runs no turns: it has no timer, or its work is split into shares. Then trigger the \
+             election of one share (tenure shares {name} lists them)"
         );
         return refused(order, detail);
     }
     if !name.may_have_side_blobs() {
-        let detail =
-            "the name of the election's blob leaves no room for that of a second blob beside it";
+        let detail = "the name of the election's blob is too long for a second blob beside it";
         return refused(configured, detail.into());
     }
     if waiting.len() >= MOST {
         let detail = format!(
-            "{MOST} triggers of {name} wait already, and no more may; try again when one of them had its turn, \
-             or find out why nobody runs them (tenure status)"
+            "{MOST} triggers of {name} wait already, which is the limit; try again when one has run, or find out why \
+             none runs (tenure status)"
         );
         return refused(order, detail);
     }

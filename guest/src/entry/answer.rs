@@ -96,7 +96,7 @@ fn incumbent(incumbent: &Incumbent) -> String {
 /// A look that failed.
 #[must_use]
 pub fn could_not_look(problem: &Problem) -> Answer {
-    let object = Object::new().with("error", "the storage service could not be asked");
+    let object = Object::new().with("error", "the storage service could not be reached");
     Answer::new(503, with_problems(object, core::slice::from_ref(problem)))
 }
 

@@ -45,7 +45,7 @@ fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
         Err(Refusal::Path) => return (entry::refused(404, "there is nothing here"), None),
         Err(Refusal::Method(allowed)) => {
             return (
-                entry::refused(405, "this path does not take that method"),
+                entry::refused(405, "this path does not accept that method"),
                 Some(("allow", allowed)),
             );
         }

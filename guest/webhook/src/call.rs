@@ -102,11 +102,11 @@ impl Call {
             FailureKind::Timeout => {
                 return format!("{WHO} did not answer within {} ms", self.timeout.as_millis());
             }
-            FailureKind::Name => "has a name that is not resolved",
-            FailureKind::Connect => "cannot be connected to",
+            FailureKind::Name => "cannot be resolved",
+            FailureKind::Connect => "does not accept a connection",
             FailureKind::Reset => "closed the connection before it answered",
             FailureKind::Tls => "cannot be trusted over TLS",
-            FailureKind::Denied => "is not among the hosts that this component may speak to",
+            FailureKind::Denied => "is not an origin that this component may connect to",
             FailureKind::Other => "could not be called",
         };
         match failure.detail.as_str() {
@@ -129,7 +129,9 @@ impl Call {
         let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let said = match (text.trim(), self.quoted_by(&text)) {
             ("", _) => String::new(),
-            (_, Some(what)) => format!(", in words that repeat the {what}"),
+            (_, Some(what)) => {
+                format!(", with a text that is not shown, since it repeats the {what}")
+            }
             (text, None) => format!(": {text}"),
         };
         Err(format!("{WHO} answered {status}{said}"))
@@ -321,15 +323,17 @@ mod tests {
         for quotes in ["no S3CRETS3CRET.b", "Bearer S3CRETS3CRET.b", "cut: S3CRETS3"] {
             let told = call.judge(401, quotes.as_bytes()).unwrap_err();
             assert_eq!(
-                told, "the webhook answered 401, in words that repeat the token",
+                told,
+                "the webhook answered 401, with a text that is not shown, since it repeats the token",
                 "{quotes}"
             );
         }
         assert_eq!(call.judge(401, b"no").unwrap_err(), "the webhook answered 401: no");
         let call = Call { token: Some("Bearer short".into()), ..call };
-        for (text, said) in
-            [("short", ", in words that repeat the token"), ("Bearer?", ": Bearer?")]
-        {
+        for (text, said) in [
+            ("short", ", with a text that is not shown, since it repeats the token"),
+            ("Bearer?", ": Bearer?"),
+        ] {
             let told = call.judge(401, text.as_bytes()).unwrap_err();
             assert_eq!(told, format!("the webhook answered 401{said}"));
         }
@@ -377,7 +381,8 @@ mod tests {
             "sig%3DAb%252BSecretSecret",
         ] {
             let told = call.judge(404, quotes.as_bytes()).unwrap_err();
-            let hidden = "the webhook answered 404, in words that repeat the URL";
+            let hidden =
+                "the webhook answered 404, with a text that is not shown, since it repeats the URL";
             assert_eq!(told, hidden, "{quotes}");
         }
         let told = call.judge(404, b"no hooks of a today").unwrap_err();
@@ -390,7 +395,7 @@ mod tests {
         let told = |kind, detail: &str| call.failed(&Failure { kind, detail: detail.into() });
         for (kind, detail, text) in [
             (FailureKind::Timeout, "", "the webhook did not answer within 20 ms"),
-            (FailureKind::Connect, "", "the webhook cannot be connected to"),
+            (FailureKind::Connect, "", "the webhook does not accept a connection"),
             (FailureKind::Other, "no luck", "the webhook could not be called (no luck)"),
             (FailureKind::Other, "GET /a?b=S3CRET", "the webhook could not be called"),
         ] {

@@ -113,9 +113,8 @@ impl Reader<'_> {
         };
         let keys: Option<Vec<_>> = text.reveal().split_ascii_whitespace().map(key).collect();
         keys.unwrap_or_else(|| {
-            let problem = "holds something else than whsec_ and 24 to 64 bytes in Base64";
-            let advice = "make a secret with: echo whsec_$(openssl rand -base64 32). Of several, each \
-                          has a line of its own";
+            let problem = "is not whsec_ and 24 to 64 bytes in Base64";
+            let advice = "make a secret with: echo whsec_$(openssl rand -base64 32). Put several on separate lines";
             self.complain(from, problem, advice);
             Vec::new()
         })

@@ -145,7 +145,7 @@ impl Asking {
             Way::Account { component, clients, election } => {
                 told(component, clients, election).await
             }
-            Way::Listener(operator) => Ok(format!("the leader at {} was told", operator.at)),
+            Way::Listener(operator) => Ok(format!("the leader at {} was notified", operator.at)),
         };
         let id = &self.id;
         match who {
@@ -203,14 +203,14 @@ impl Asking {
                 format!("Trigger {id} waits for its turn, until {until}.")
             }
             TriggerTold::Claimed { term } => {
-                format!("Trigger {id}: its turn was claimed under term {term}, and is not over.")
+                format!("Trigger {id}: its turn was claimed under term {term}, and has not ended.")
             }
             TriggerTold::Ended { outcome } => {
-                format!("Trigger {id}: its turn is over: {}.", printable(outcome))
+                format!("Trigger {id}: its turn has ended: {}.", printable(outcome))
             }
             TriggerTold::Unknown => format!(
-                "Trigger {id}: its turn was claimed, and how it ended is not on record: its leader died or lost \
-                 the lease. It is not run again."
+                "Trigger {id}: its turn was claimed, but its outcome is not on record: its leader died or lost the \
+                 lease. It is not run again."
             ),
             TriggerTold::Missing => format!(
                 "Trigger {id} has no turn: it expired, or the record was lost, or too many others came after it."
@@ -231,7 +231,11 @@ async fn told(
 ) -> Result<String, String> {
     let seen = match component.inspect().await {
         Ok(Ok(seen)) => seen,
-        _ => return Err("the leader was not told, since the election could not be read".to_owned()),
+        _ => {
+            return Err(
+                "the leader was not notified, since the election could not be read".to_owned()
+            );
+        }
     };
     let held = matches!(seen.lease, LeaseState::Leased | LeaseState::Breaking);
     let Some(leader) = seen.incumbent.filter(|_| held) else {
@@ -239,7 +243,7 @@ async fn told(
     };
     let name = printable(&leader.name);
     match reach(&leader, clients, election).await {
-        Ok(()) => Ok(format!("{name} leads, and was told")),
+        Ok(()) => Ok(format!("{name} leads, and was notified")),
         Err(why) => Err(format!("{name} leads, and {why}")),
     }
 }
@@ -251,14 +255,13 @@ async fn reach(
     election: &str,
 ) -> Result<(), String> {
     let Some(address) = address else {
-        let why =
-            "looks for triggers once a minute (it has no --address at which it could be told)";
+        let why = "looks for triggers once a minute (it has no --address for a notification)";
         return Err(why.to_owned());
     };
     let at = printable(address);
     let unreached = |why: String| {
         format!(
-            "looks for triggers every 5 minutes: it could not be told at {at}, the address on record ({why})"
+            "looks for triggers every 5 minutes: it could not be notified at {at}, the address on record ({why})"
         )
     };
     let url = listener(address);

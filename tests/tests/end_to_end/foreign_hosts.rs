@@ -338,7 +338,9 @@ async fn a_service_is_refused_what_it_cannot_do() {
     let output = tokio::time::timeout(SOON, service.output()).await.unwrap().unwrap();
     let told = text(&output);
     assert!(
-        told.contains("TENURE_FAILOVER: this host does not send requests beside the steps"),
+        told.contains(
+            "TENURE_FAILOVER: fail-over before the lease ends needs requests between the steps"
+        ),
         "{told}"
     );
     assert_eq!(scene.reports.all().len(), 0);

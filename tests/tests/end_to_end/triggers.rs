@@ -114,13 +114,13 @@ async fn has_its_turn(stage: &Stage) {
     let term = ada.event("elected", SOON).await.term();
     let (code, said) = stage.of_election(&["--id", "good-1", "--wait", "60s"]).await;
     assert_eq!(code, 0, "{said}\n{}", ada.transcript());
-    assert!(said.contains("ada leads, and was told.\n"), "{said}");
-    assert!(said.ends_with("Trigger good-1: its turn is over: succeeded.\n"), "{said}");
+    assert!(said.contains("ada leads, and was notified.\n"), "{said}");
+    assert!(said.ends_with("Trigger good-1: its turn has ended: succeeded.\n"), "{said}");
     let began = begins(&ada, "good-1").await;
     assert_eq!((began.term(), began.event["attempt"].as_u64()), (term, Some(1)));
     let (code, said) = stage.of_election(&["--id", "bad-1", "--wait", "60s"]).await;
     assert_eq!(code, 3, "{said}");
-    assert!(said.ends_with("Trigger bad-1: its turn is over: failed.\n"), "{said}");
+    assert!(said.ends_with("Trigger bad-1: its turn has ended: failed.\n"), "{said}");
     // With the same names there is nothing to be done.
     for (id, code) in [("good-1", 0), ("bad-1", 3)] {
         assert_eq!(stage.of_election(&["--id", id]).await.0, 0);
@@ -221,7 +221,7 @@ async fn a_leader_that_is_killed_in_the_turn_leaves_it_to_the_rule_of_delivery()
 async fn what_cannot_be_triggered_is_refused_with_the_reason() {
     let stage = Stage::embedded().await;
     let (code, said) = stage.of_election(&[]).await;
-    assert!(code == 2 && said.contains("is no election yet"), "{said}");
+    assert!(code == 2 && said.contains("is not an election yet"), "{said}");
     let (ada, _) = stage.open("ada", &[]).await;
     ada.event("elected", SOON).await;
     // The first one runs, and eight wait behind it.

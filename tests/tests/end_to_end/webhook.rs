@@ -192,7 +192,8 @@ async fn calls_that_fail_are_failed_turns_and_end_the_leadership() {
     let ended = candidate.event("turn-ended", SOON).await.event;
     assert_eq!(ended["outcome"], "failed");
     // The answer quotes the URL.
-    let detail = "the webhook answered 502, in words that repeat the URL";
+    let detail =
+        "the webhook answered 502, with a text that is not shown, since it repeats the URL";
     assert_eq!(ended["detail"], detail);
     assert_eq!(receiver.calls(2).await.len(), 2);
     no_secret(&candidate);
@@ -216,7 +217,8 @@ async fn a_call_that_fails_is_told_in_the_same_words_whatever_named_the_url() {
     for command in all {
         let candidate = Candidate::spawn("ada", command).unwrap();
         let ended = candidate.event("turn-ended", SOON).await.event;
-        let detail = "the webhook answered 502, in words that repeat the URL";
+        let detail =
+            "the webhook answered 502, with a text that is not shown, since it repeats the URL";
         assert_eq!(ended["detail"], detail, "{}", candidate.transcript());
         no_secret(&candidate);
     }

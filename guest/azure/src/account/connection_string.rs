@@ -99,11 +99,7 @@ fn emulator(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Account>
     for key in ["AccountName", "AccountKey", "BlobEndpoint", "SharedAccessSignature"] {
         if pieces.get(key).is_some() {
             let problem = format!("the connection string has both UseDevelopmentStorage and {key}");
-            complain(
-                problems,
-                &problem,
-                "leave out UseDevelopmentStorage, which stands for a whole account, or everything else",
-            );
+            complain(problems, &problem, "leave out UseDevelopmentStorage, or everything else");
         }
     }
     let proxy = pieces.get("DevelopmentStorageProxyUri").unwrap_or("http://127.0.0.1");

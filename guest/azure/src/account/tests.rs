@@ -104,11 +104,11 @@ fn bad_connection_strings_get_every_complaint() {
         ("AccountName=acc;SharedAccessSignature=sv=1&sig=<key>", &["neither sr nor ss", "read"]),
         (
             "BlobEndpoint=http://acc.blob.local;SharedAccessSignature=sv=1&sr=c&sp=rw&sig=<key>",
-            &["could be read by everybody"],
+            &["could be read by anyone"],
         ),
         (
             "BlobEndpoint=http://127.0.0.1:1/acc;SharedAccessSignature=spr=https&sv=1&sr=c&sp=rw&sig=<key>",
-            &["for https alone"],
+            &["for https only"],
         ),
         ("UseDevelopmentStorage=yes", &["not \"true\""]),
         ("UseDevelopmentStorage=true;AccountName=acc;AccountKey=<key>", &["both", "both"]),

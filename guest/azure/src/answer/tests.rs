@@ -290,7 +290,7 @@ fn why_it_was_refused_is_told_in_the_words_of_the_service() {
     let challenge = "Bearer authorization_uri=https://login.microsoftonline.com/t/oauth2/authorize \
                      resource_id=https://storage.azure.com";
     let answer = read(&renew(), 401, &[("WWW-Authenticate", challenge)]);
-    assert_eq!(answer.detail.unwrap(), format!("it wants: {challenge}"));
+    assert_eq!(answer.detail.unwrap(), format!("it expects: {challenge}"));
 }
 
 proptest! {

@@ -27,7 +27,7 @@ pub struct Unusable {
 }
 
 const UNTOUCHED: &str = "it is left untouched";
-const ANOTHER: &str = "Name a blob of its own for the election";
+const ANOTHER: &str = "Give the election a blob of its own";
 
 impl Record {
     /// Judges what a read shows of the election's blob at `time`, where that is known.
@@ -49,13 +49,12 @@ impl Record {
             let is_closed = error == RecordError::Closed;
             let detail = match error {
                 RecordError::Closed => format!(
-                    "{election} is closed for ever: the work was split anew, and this share is none any more"
+                    "{election} is closed for good: the work was split again, and this share no longer exists"
                 ),
                 RecordError::Foreign(names) => {
                     let names = names.join(", ");
                     format!(
-                        "{election} carries metadata of somebody else ({names}); {UNTOUCHED}. \
-                         {ANOTHER}"
+                        "{election} has metadata that is not Tenure's ({names}); {UNTOUCHED}. {ANOTHER}"
                     )
                 }
                 RecordError::Newer(format) => format!(
@@ -63,8 +62,8 @@ impl Record {
                      know; {UNTOUCHED}. Update this candidate"
                 ),
                 RecordError::Older(format) => format!(
-                    "{election} has a record of format {format}, which was given up before the \
-                     first release; {UNTOUCHED}. {ANOTHER}, or delete the blob while no candidate runs"
+                    "{election} has a record of format {format}, which was dropped before the first release; \
+                     {UNTOUCHED}. {ANOTHER}, or delete the blob while no candidate runs"
                 ),
                 RecordError::Garbled(field) => format!(
                     "the record of {election} cannot be read: {field}; {UNTOUCHED}. {ANOTHER}, or \
@@ -78,8 +77,8 @@ impl Record {
         }
         let ignored = (!ignored.is_empty()).then(|| {
             format!(
-                "the record of {election} holds what no candidate writes ({}); that is ignored. \
-                 Find out who else may write to the blob",
+                "the record of {election} holds data that no candidate wrote ({}), which is ignored. Find out who \
+                 else may write to the blob",
                 ignored.join(", ")
             )
         });
@@ -95,10 +94,10 @@ impl Record {
             return Ok(());
         }
         let detail = format!(
-            "the record of {election} has the term {}, which no election reaches: it is more than ten \
-             years ahead of the service's clock, in seconds; {UNTOUCHED}. Find out who else may write \
-             to the blob, and delete it while no candidate runs. Terms then begin at the present time \
-             again, so every sink has to forget the highest term that it saw",
+            "the record of {election} has the term {}, which no election reaches: it is more than ten years ahead of \
+             the service's clock, in seconds; {UNTOUCHED}. Find out who else may write to the blob, and delete it \
+             while no candidate runs. Terms then start from the present time again, so reset the highest term in \
+             every sink",
             self.term
         );
         Err(Unusable { detail, by_time: true, is_closed: false })
@@ -115,8 +114,8 @@ impl Record {
         let detail = match Self::read(&written) {
             Ok(_) if size + ROOM <= MOST_BYTES => return Ok(()),
             Ok(_) => format!(
-                "the record of {election} leaves no room for what a leader writes: with the fields of \
-                 others it takes {size} of {MOST_BYTES} bytes, and {ROOM} have to stay free"
+                "the record of {election} is too large: with the fields of others it takes {size} of {MOST_BYTES} \
+                 bytes, and a leader needs {ROOM} of them free"
             ),
             Err(error) => {
                 let part = match &error {

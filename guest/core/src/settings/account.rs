@@ -361,7 +361,7 @@ fn note(kind: Kind, forced: bool, set: &[Kind], account: &Account) -> String {
         (true, _) => ", as TENURE_CREDENTIAL says".to_string(),
         (false, []) => String::new(),
         (false, others) => {
-            format!("; it comes before {}, which is set too and not used", others.join(", "))
+            format!("; it takes precedence over {}, which is not used", others.join(", "))
         }
     };
     format!("credential: {what}{why}")

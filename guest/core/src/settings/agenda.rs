@@ -178,8 +178,8 @@ impl Reader<'_> {
             }
             Some("at-most-once") | None => {}
             Some(other) => {
-                let advice = "choose at-most-once (a turn that went wrong is not repeated) or \
-                              at-least-once (it is)";
+                let advice =
+                    "choose at-most-once (a failed turn is not repeated) or at-least-once (it is)";
                 let problem = " is not a rule of delivery";
                 self.complain_of(variable::DELIVERY, other, problem, advice);
             }
@@ -196,8 +196,8 @@ impl Reader<'_> {
             (Some("once"), None, None) => Missed::Once,
             (Some("all"), Some(Some(most)), None) => Missed::All(most),
             _ => {
-                let advice = "choose skip (they do not run), once (one turn for all of them), or \
-                              all N (each, of more than N the newest; N from 1 to 1000)";
+                let advice = "choose skip (they do not run), once (one turn for all of them), or all N (one turn for \
+                              each, at most the newest N; N from 1 to 1000)";
                 let problem = " is not a rule for missed slots";
                 self.complain_of(variable::MISSED, &value, problem, advice);
                 Missed::Once

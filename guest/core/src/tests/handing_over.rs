@@ -153,7 +153,7 @@ fn who_gives_its_leadership_up_already_does_not_hand_it_over() {
     let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
     scene.step(0, Some(Event::Pause));
     let report = scene.hand_over("nobody");
-    assert!(report.problems[0].detail.contains("gives up its leadership already"), "{report:?}");
+    assert!(report.problems[0].detail.contains("already giving up its leadership"), "{report:?}");
     assert!(report.wind_down);
 }
 

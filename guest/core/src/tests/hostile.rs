@@ -199,7 +199,7 @@ fn a_record_with_no_room_for_what_a_leader_writes_is_refused_and_nothing_is_acqu
         });
         assert!(asked.iter().all(|asked| asked.operation.name() == "read blob"));
         assert!(told.iter().all(|t| t.class == ProblemClass::Configuration), "{told:?}");
-        assert!(told[0].detail.contains("no room"), "{told:?}");
+        assert!(told[0].detail.contains("too large"), "{told:?}");
     }
 }
 

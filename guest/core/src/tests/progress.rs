@@ -26,7 +26,7 @@ fn a_leader_whose_writes_are_refused_makes_way_for_another_one() {
     assert!(world.run_until(bound, |world| !world.endings.is_empty()), "it leads for ever");
     let (_, ending, _) = &world.endings[0];
     assert_eq!(ending.reason, EndingReason::WorkFailed);
-    let told = world.problems.iter().any(|(_, t, _)| t.detail.contains("put on record"));
+    let told = world.problems.iter().any(|(_, t, _)| t.detail.contains("could be recorded"));
     assert!(told, "{:?}", world.problems);
     assert!(world.run_until(seconds(5), |world| world.leader() == Some("second")));
     world.run(seconds(30));
@@ -92,7 +92,7 @@ fn a_turn_that_runs_is_not_ended_because_a_successor_cannot_be_named() {
     assert!(world.endings.is_empty(), "{:?}", world.endings);
     let told = world.problems.iter().find(|(_, t, _)| t.detail.contains("not handed over"));
     let (_, problem, _) = told.expect("it is told");
-    assert!(problem.detail.contains("put on record"), "{problem:?}");
+    assert!(problem.detail.contains("could not be recorded"), "{problem:?}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn a_successor_gives_back_at_once_a_lease_with_whose_record_it_cannot_lead() {
     let foreign = Metadata::from_iter([("somebody", "else")]);
     let mut full = calls().write();
     full.insert("tenurelater".into(), "x".repeat(6_500));
-    for (found, words) in [(foreign, "somebody else"), (full, "no room")] {
+    for (found, words) in [(foreign, "that is not Tenure's"), (full, "too large")] {
         let mut candidate = Candidate::new(&[]);
         let (mut given, mut told, mut asked) = (None, Vec::new(), Vec::new());
         let mut released = false;

@@ -337,7 +337,7 @@ mod placing {
         for (id, found, record, words) in [
             ("x", Some(waiting(&full)), record(), "8 triggers of leases/leader wait already"),
             ("x", None, lasting, "lasts as long as a leadership"),
-            ("x", None, Record { schedule: None, ..record() }, "no turns of its own"),
+            ("x", None, Record { schedule: None, ..record() }, "runs no turns"),
             ("x", Some(foreign), record(), "left untouched"),
             ("a b", None, record(), "1 to 64 letters"),
             ("", None, record(), "1 to 64 letters"),
@@ -349,6 +349,6 @@ mod placing {
             refusal(&Operation::Read { lease: None }, seconds(1), 404, "BlobNotFound").unwrap();
         let answers = (&beside(None), &nobody);
         let problem = trigger(("a", true), answers, &settings(), instant(seconds(0))).unwrap_err();
-        assert!(problem.detail.contains("no election yet"), "{problem:?}");
+        assert!(problem.detail.contains("not an election yet"), "{problem:?}");
     }
 }

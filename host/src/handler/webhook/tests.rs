@@ -110,7 +110,7 @@ async fn what_is_not_2xx_is_a_failed_turn_with_the_beginning_of_the_answer() {
     assert_eq!(answered("/", redirect).await.0, failed("307"));
     let quotes = "HTTP/1.1 404 No\r\ncontent-length: 24\r\n\r\nno route /hooks/S3CRETS3";
     let (end, _) = answered("/hooks/S3CRETS3CRET", quotes).await;
-    assert_eq!(end, failed("404, in words that repeat the URL"));
+    assert_eq!(end, failed("404, with a text that is not shown, since it repeats the URL"));
     let (end, _) = answered("/", "nonsense").await;
     let TurnEnd::Failed(text) = end else { panic!("{end:?}") };
     assert!(text.starts_with("the webhook could not be called ("), "{text}");
@@ -153,7 +153,7 @@ async fn who_cannot_be_called_is_told() {
     let failed = |text: &str| TurnEnd::Failed(format!("the webhook {text}"));
     assert_eq!(end, failed("closed the connection before it answered"));
     let end = handler.on_tick(turn(), for_ever()).await;
-    assert_eq!(end, failed("cannot be connected to"));
+    assert_eq!(end, failed("does not accept a connection"));
     assert!(!format!("{handler:?}").contains("S3CRET"), "{handler:?}");
 }
 
@@ -260,7 +260,10 @@ async fn a_call_that_did_not_arrive_is_made_again_whatever_the_delivery() {
     let handler = delivering(&format!("http://127.0.0.1:{port}/"), "", false, Some(lines));
     let begin = async {
         let line = heard.recv().await.unwrap();
-        assert!(line.contains("cannot be connected to; it is called again in 500ms"), "{line}");
+        assert!(
+            line.contains("does not accept a connection; it is called again in 500ms"),
+            "{line}"
+        );
         let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         serve(&listener, &[OK]).await
     };

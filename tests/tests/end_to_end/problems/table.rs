@@ -69,21 +69,25 @@ pub const ASKED: &[Asked] = &[
     // Who asks is refused.
     row(Cause::WrongKey, Some("check that AccountKey is this account's key"), ("read blob", "check that AccountKey is this account's key"), ("refused", "check that AccountKey is this account's key")),
     row(Cause::ExpiredSas, Some("the SAS has expired"), ("credential", "the SAS has expired"), ("refused", "the SAS has expired")),
-    code(401, "NoAuthenticationInformation", "refused", "no credential that it takes"),
-    code(401, "InvalidAuthenticationInfo", "refused", "no credential that it takes"),
-    code(400, "InvalidAuthenticationInfo", "refused", "does not take the credential"),
-    code(400, "InvalidHeaderValue", "refused", "does not take a value"),
+    code(401, "NoAuthenticationInformation", "refused", "no credential that it accepts"),
+    code(401, "InvalidAuthenticationInfo", "refused", "no credential that it accepts"),
+    code(400, "InvalidAuthenticationInfo", "refused", "does not accept the credential"),
+    code(400, "InvalidHeaderValue", "refused", "does not accept a value"),
     code(400, "InvalidUri", "refused", "did not understand the request"),
     code(403, "AuthorizationFailure", "refused", "a network rule of the account"),
-    code(403, "AuthorizationSourceIPMismatch", "refused", "not good for this machine's address"),
+    code(403, "AuthorizationSourceIPMismatch", "refused", "not valid for this machine's address"),
     code(403, "AuthorizationProtocolMismatch", "refused", "https only"),
-    code(403, "AuthorizationResourceTypeMismatch", "refused", "not good for blobs"),
+    code(403, "AuthorizationResourceTypeMismatch", "refused", "not valid for blobs"),
     code(403, "KeyBasedAuthenticationNotPermitted", "refused", "refuses its own keys"),
     code(403, "AccountIsDisabled", "refused", "the account is disabled"),
     code(403, "AuthorizationPermissionMismatch", "refused", "containers/blobs/read"),
     // One request is refused, which a look does not show.
     row(Cause::Code(&["acquire"], 403, "AuthorizationPermissionMismatch"), None, ("acquire lease", "containers/blobs/write"), ("refused", "acquire lease")),
-    row(Cause::Code(&["acquire"], 400, "InvalidHeaderValue"), None, ("acquire lease", "does not take a value"), ("refused", "does not take a value")),
+    row(Cause::Code(&["acquire"], 400, "InvalidHeaderValue"), None, ("acquire lease", "does not accept a value"), ("refused", "does \
+                                                                                                                             not \
+                                                                                                                             accept \
+                                                                                                                             a \
+                                                                                                                             value")),
     row(Cause::Code(&["write"], 403, "AuthorizationPermissionMismatch"), None, ("write record", "containers/blobs/write"), ("refused", "write record")),
     row(Cause::Code(&["write"], 409, "BlobImmutableDueToPolicy"), None, ("write record", "immutability policy"), ("configuration", "immutability policy")),
     row(Cause::Code(&["create-blob"], 403, "AuthorizationPermissionMismatch"), None, ("create blob", "c or w"), ("refused", "create blob")),
@@ -92,7 +96,11 @@ pub const ASKED: &[Asked] = &[
     row(Cause::Code(MAKING, 409, "ContainerBeingDeleted"), None, ("create container", "wait a minute"), ("unavailable", "wait a minute")),
     row(Cause::Code(MAKING, 403, "AuthorizationFailure"), None, ("create container", "the container problems is missing"), ("refused", "create container")),
     row(Cause::Code(ALL, 404, "ResourceNotFound"), None, ("create container", "the account was not found"), ("refused", "the account was not found")),
-    row(Cause::ForeignBlob, Some("metadata of somebody else"), ("election", "metadata of somebody else"), ("configuration", "metadata of somebody else")),
+    row(Cause::ForeignBlob, Some("metadata that is not Tenure's"), ("election", "metadata that is not Tenure's"), ("configuration", "metadata \
+                                                                                                                             that \
+                                                                                                                             is \
+                                                                                                                             not \
+                                                                                                                             Tenure's")),
     // The service cannot.
     code(429, "", "unavailable", "throttling"),
     code(503, "ServerBusy", "unavailable", "throttling"),
@@ -110,7 +118,9 @@ pub const ASKED: &[Asked] = &[
     row(Cause::Silence(ALL), Some("did not answer in time"), ("read blob", "did not answer in time"), ("unreachable", "did not answer in time")),
     row(Cause::Silence(&["acquire"]), None, ("acquire lease", "did not answer in time"), ("unreachable", "did not answer in time")),
     row(Cause::Reset, Some("closed the connection"), ("read blob", "closed the connection"), ("unreachable", "closed the connection")),
-    row(Cause::Refused, Some("cannot be connected to"), ("connection", "firewalls"), ("unreachable", "cannot be connected to")),
+    row(Cause::Refused, Some("does not accept a connection"), ("connection", "firewalls"), ("unreachable", "does not \
+                                                                                                      accept a \
+                                                                                                      connection")),
     row(Cause::NoName, Some("cannot be resolved"), ("connection", "cannot be resolved"), ("unreachable", "cannot be resolved")),
     row(Cause::NoTrust, Some("--ca-file"), ("connection", "--ca-file"), ("unreachable", "--ca-file")),
     row(Cause::NoTls, Some("TLS"), ("connection", "does not speak TLS"), ("unreachable", "TLS")),
@@ -153,14 +163,15 @@ pub const HELD: &[Held] = &[
     held(Blow::Deleted, "lease-lost", "somebody deleted it", "lease-lost"),
     held(Blow::ContainerDeleted, "lease-lost", "the container does not exist", "lease-lost"),
     held(Blow::KeyReplaced, "refused", "was not rotated", "validity-ended"),
-    held(Blow::Cause(Cause::Code(RENEWING, 409, "LeaseIdMismatchWithLeaseOperation")), "lease-lost", "not ours any more", "lease-lost"),
+    held(Blow::Cause(Cause::Code(RENEWING, 409, "LeaseIdMismatchWithLeaseOperation")), "lease-lost", "no longer ours", "lease-lost"),
     held(Blow::Cause(Cause::Code(RENEWING, 409, "LeaseIsBrokenAndCannotBeRenewed")), "lease-lost", "somebody broke the lease", "lease-lost"),
-    held(Blow::Cause(Cause::Code(RENEWING, 412, "LeaseLost")), "lease-lost", "our lease has ended", "lease-lost"),
+    held(Blow::Cause(Cause::Code(RENEWING, 412, "LeaseLost")), "lease-lost", "our lease has expired", "lease-lost"),
     held(Blow::Cause(Cause::Code(RENEWING, 404, "BlobNotFound")), "lease-lost", "somebody deleted it", "lease-lost"),
     held(Blow::Cause(Cause::Code(RENEWING, 404, "ContainerNotFound")), "lease-lost", "the container does not exist", "lease-lost"),
     held(Blow::Cause(Cause::AnotherLease(RENEWING, 200)), "lease-lost", "different", "lease-lost"),
-    held(Blow::Cause(Cause::Code(ALL, 400, "InvalidHeaderValue")), "refused", "does not take a value", "validity-ended"),
-    held(Blow::Cause(Cause::Code(ALL, 401, "NoAuthenticationInformation")), "refused", "no credential that it takes", "validity-ended"),
+    held(Blow::Cause(Cause::Code(ALL, 400, "InvalidHeaderValue")), "refused", "does not accept a value", "validity-ended"),
+    held(Blow::Cause(Cause::Code(ALL, 401, "NoAuthenticationInformation")), "refused", "no credential that it \
+                                                                                        accepts", "validity-ended"),
     held(Blow::Cause(Cause::Code(ALL, 403, "AuthorizationFailure")), "refused", "a network rule of the account", "validity-ended"),
     held(Blow::Cause(Cause::Code(ALL, 403, "AuthorizationPermissionMismatch")), "refused", "containers/blobs/write", "validity-ended"),
     held(Blow::Cause(Cause::Code(ALL, 403, "AccountIsDisabled")), "refused", "the account is disabled", "validity-ended"),

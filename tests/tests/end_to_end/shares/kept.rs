@@ -211,7 +211,7 @@ async fn what_is_held_is_not_closed(store: Store) {
             assert!(!matches!(role, Role::Leading(_)), "{role:?}");
         }
         let looked = late.component.inspect().await.unwrap().unwrap_err();
-        assert!(looked.detail.contains("is closed for ever"), "{}", looked.detail);
+        assert!(looked.detail.contains("is closed for good"), "{}", looked.detail);
     }
 }
 

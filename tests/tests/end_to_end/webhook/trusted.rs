@@ -230,7 +230,7 @@ async fn the_component_signs_as_the_runner_does() {
     assert_eq!(event["source"], "tenure://devstoreaccount1/tenure-test/v1.trusted%20a");
     assert_eq!(headers["webhook-id"], event["id"].as_str().unwrap().replace('.', "%2E"));
     let told = turn("whsec_S3CRET").await;
-    let refused = r#""TENURE_HANDLER_SECRET","problem":"holds something else"#;
+    let refused = r#""TENURE_HANDLER_SECRET","problem":"is not whsec_"#;
     assert!(told.contains(refused) && !told.contains("S3CRET"), "{told}");
 }
 
@@ -240,8 +240,7 @@ fn what_cannot_be_trusted_is_told_before_anything_is_sent() {
     let given = files.given("https://example.com/a");
     let given: Vec<_> = given.iter().map(String::as_str).collect();
     let path = files.path("secret");
-    let secret =
-        format!("--webhook-secret-file {}\n    holds something else than whsec_", path.display());
+    let secret = format!("--webhook-secret-file {}\n    is not whsec_", path.display());
     let header = "--webhook-token-header ce-id\n    names a header that has another meaning";
     let more = ["--every", "5s", "--webhook-token-header", "ce-id"];
     let said = refused(&[&given[..], &more].concat(), &[]);

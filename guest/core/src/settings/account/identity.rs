@@ -71,7 +71,7 @@ impl Reader<'_> {
         // The endpoints of managed identities are on the machine itself, and have no TLS.
         let leaves = name == variable::AUTHORITY_HOST && !endpoint.is_loopback();
         if leaves && !endpoint.origin.starts_with("https://") {
-            let problem = "is plain http, and would show secrets to everybody on the way";
+            let problem = "is plain http, so secrets could be read on the way";
             self.complain(name, problem, "use an https:// address");
         }
         Some(endpoint)

@@ -181,7 +181,7 @@ impl Cron {
             return Err(vec![CronError {
                 position: rest[2].position,
                 piece: String::new(),
-                problem: "no such day ever comes".into(),
+                problem: "such a day never comes".into(),
                 expected: "a day that at least one of the months has",
             }]);
         }

@@ -165,7 +165,7 @@ fn complaints_say_where_and_what() {
         ("*/0 * * * *", vec![(3, "0|the minute has a step that is not a number in its range")]),
         ("* * * * 1#6", vec![(11, "6|the day of the week names a week that is not 1 to 5 or L")]),
         ("? * * * *", vec![(1, "?|the minute cannot be read")]),
-        ("0 0 30 2 *", vec![(5, "|no such day ever comes")]),
+        ("0 0 30 2 *", vec![(5, "|such a day never comes")]),
         (
             "70 * ü 13 *",
             vec![
@@ -260,7 +260,7 @@ proptest! {
         at_change in any::<bool>(),
     ) {
         let Ok(cron) = Cron::parse(&text) else {
-            prop_assume!(false, "no such day");
+            prop_assume!(false, "such a day");
             unreachable!()
         };
         let zone = Zone::named(zone).unwrap();

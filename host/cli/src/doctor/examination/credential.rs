@@ -30,7 +30,7 @@ pub(super) fn finding(settings: &Settings, now: DateTime<Utc>) -> Finding {
         (_, Some(expiry)) if expiry < now + SOON => Finding::warning(
             CHECK,
             format!(
-                "{told}, which is soon: from then on nobody can lead; make a new one in time \
+                "{told}, which is soon: after that nobody can lead; make a new one in time \
                  (AZURE_STORAGE_SAS_TOKEN_FILE is read again while a candidate runs)"
             ),
         ),
@@ -62,7 +62,7 @@ mod tests {
             ("se=2026-01-10T00:00:00Z", Verdict::Failed, "has expired"),
             ("se=2026-01-16T23:59:59Z", Verdict::Warning, "which is soon"),
             ("se=2026-01-17T00:00:00Z", Verdict::Good, "expires at 2026-01-17"),
-            ("st=2026-01-10T00:00:01Z&se=2027-01-01", Verdict::Failed, "not good before"),
+            ("st=2026-01-10T00:00:01Z&se=2027-01-01", Verdict::Failed, "not valid before"),
             ("si=policy", Verdict::Good, "the SAS in the connection string"),
         ] {
             let finding = judged(&format!("sr=c&sp=rcw&{times}"));
