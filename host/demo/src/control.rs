@@ -53,14 +53,11 @@ async fn act(
     }
     let who = control.names.iter().position(|known| *known == name);
     let (Some(who), Some(act)) = (who, Act::read(&act)) else {
-        return refuse(
-            StatusCode::NOT_FOUND,
-            "there is no such candidate, or nothing of that name to do",
-        );
+        return refuse(StatusCode::NOT_FOUND, "there is no such candidate, or no such action");
     };
     let (sender, done) = oneshot::channel();
     if control.wishes.try_send(Wish { who, act, answer: sender }).is_err() {
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, "too much at once");
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "too many requests at once");
     }
     match done.await {
         Ok(Ok(())) => answer(StatusCode::OK, &json!({ "done": act.word() })),

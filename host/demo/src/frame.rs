@@ -192,8 +192,8 @@ mod tests {
             text(&lines[11..])
         };
         let (ben, cleo) = (
-            "  ! 1 s: ben has ended, though nobody asked it: exit status: 1.",
-            "  ! 2 s: cleo has ended, though nobody asked it: exit status: 1.",
+            "  ! 1 s: ben has ended, though nobody asked it to: exit status: 1.",
+            "  ! 2 s: cleo has ended, though nobody asked it to: exit status: 1.",
         );
         assert_eq!(last(24), [cleo, ben]);
         assert_eq!(last(13), [cleo]);

@@ -137,7 +137,7 @@ impl Live {
             (now, scene.story.possible(who, now).contains(&act))
         };
         let done = match act {
-            _ if !possible => Err("that is not possible as things are now".to_owned()),
+            _ if !possible => Err("that is not possible at the moment".to_owned()),
             Act::Resign => return self.resign(who, now, answer, tasks),
             act => self.act(now, who, act, tasks).map_err(|error| error.to_string()),
         };
@@ -215,7 +215,7 @@ fn lock(scene: &Mutex<Scene>) -> MutexGuard<'_, Scene> {
 fn random() -> io::Result<ControlToken> {
     let mut bytes = [0; 16];
     let filled = default_provider().secure_random.fill(&mut bytes);
-    filled.map_err(|_| io::Error::other("the system gives no random numbers"))?;
+    filled.map_err(|_| io::Error::other("the system provides no random numbers"))?;
     let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     ControlToken::new(&text).map_err(io::Error::other)
 }

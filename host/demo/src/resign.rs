@@ -14,7 +14,8 @@ const LONGEST: usize = 64 * 1024;
 pub(super) async fn ask(address: &str, token: &str) -> Result<(), String> {
     let clients = Clients::default();
     let request = clients.get("http")?.post(format!("http://{address}/resign"));
-    let unreached = |error: reqwest::Error| format!("it cannot be asked: {}", error.without_url());
+    let unreached =
+        |error: reqwest::Error| format!("it cannot be reached: {}", error.without_url());
     let answer = request.bearer_auth(token).timeout(LIMIT).send().await.map_err(unreached)?;
     let status = answer.status().as_u16();
     let body = whole(answer, LONGEST).await.map_err(|_| "its answer cannot be read".to_owned())?;

@@ -25,7 +25,9 @@ pub(super) const FAILOVER: &str = "3s";
 pub(super) fn replacement() -> io::Result<Replacement> {
     let mut settings = Variables::new().with(names::FAILOVER, FAILOVER);
     settings.set(names::ADDRESS, "http://127.0.0.1").set(names::LAST_WILL, cfg!(unix).to_string());
-    settings.replacement().ok_or_else(|| io::Error::other("the periods of the demo do not fit"))
+    settings
+        .replacement()
+        .ok_or_else(|| io::Error::other("the periods of the demo do not fit together"))
 }
 
 pub(super) struct Stage {

@@ -197,15 +197,15 @@ impl Story {
     pub(super) fn stop(&mut self, now: Duration, who: usize) {
         self.doom(now, who, State::Stopping, Act::Stop);
         let text = format!(
-            "{} is asked to stop (SIGTERM). It ends its work, then releases the lease: nobody \
-             has to wait for it to run out.",
+            "{} is asked to stop (SIGTERM). It ends its work, then releases the lease: nobody has to wait until it \
+             expires.",
             self.name(who)
         );
         self.note(now, Kind::Headline, text);
     }
 
     pub(super) fn finish(&mut self, now: Duration) {
-        let text = "That is all. The candidates are asked to stop, the leader last.";
+        let text = "The demo is over. The candidates are asked to stop, the leader last.";
         self.note(now, Kind::Headline, text);
     }
 
@@ -292,7 +292,8 @@ impl Story {
                 } else if let Some(lane) = self.lanes.get_mut(who) {
                     lane.enter(at, State::Follows);
                     let why = end_of_term(&reason);
-                    let text = format!("{name} leads no longer, though nobody asked it: {why}.");
+                    let text =
+                        format!("{name} no longer leads, though nobody asked it to stop: {why}.");
                     self.note(at, Kind::Problem, text);
                 }
                 let how = if asked { "stopped" } else { end_of_term(&reason) };
@@ -358,7 +359,7 @@ impl Story {
         }
         if !asked {
             self.lost += 1;
-            let text = format!("{name} has ended, though nobody asked it: {how}.");
+            let text = format!("{name} has ended, though nobody asked it to: {how}.");
             self.note(at, Kind::Problem, text);
         }
         for turn in self.turns.iter_mut().filter(|turn| turn.who == who && turn.ended.is_none()) {
@@ -406,7 +407,7 @@ const FOLLOWED: &str = "It only followed: nothing changes.";
 /// How a term ended, in few words. The log has a code for it.
 fn end_of_term(reason: &str) -> &str {
     match reason {
-        "validity-ended" => "its time ran out",
+        "validity-ended" => "its validity ended",
         "lease-lost" => "the lease was lost",
         "work-failed" => "its work failed",
         "handed-over" => "it handed over",

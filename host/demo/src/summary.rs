@@ -108,7 +108,7 @@ mod tests {
     fn how_a_term_ended_is_told_in_words() {
         let mut story = started();
         for (number, (reason, words)) in [
-            ("validity-ended", "its time ran out"),
+            ("validity-ended", "its validity ended"),
             ("lease-lost", "the lease was lost"),
             ("work-failed", "its work failed"),
             ("handed-over", "it handed over"),

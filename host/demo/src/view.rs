@@ -100,7 +100,7 @@ fn state(lane: &Lane, holds: bool) -> &'static str {
         None => "",
         Some(State::Follows | State::Leads) if holds => "leads",
         // It does not know yet, or was not heard of since.
-        Some(State::Leads) => "its time is over",
+        Some(State::Leads) => "its validity has ended",
         Some(state) => state.word(),
     }
 }
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(seen.leader, None);
         assert_eq!(
             (seen.lanes[0].state, &seen.lanes[0].hindered[..]),
-            ("its time is over", &["frozen"][..])
+            ("its validity has ended", &["frozen"][..])
         );
         assert_eq!(
             told(&seen, 0),

@@ -38,7 +38,7 @@ pub enum AccountError {
     #[error("an account's name is 3 to 24 lower-case letters and digits")]
     Name,
     /// There must be one key or two.
-    #[error("an account has one key or two: NAME:KEY or NAME:KEY:KEY")]
+    #[error("an account has one or two keys: NAME:KEY or NAME:KEY:KEY")]
     Keys,
     /// A key must be base64.
     #[error("an account's key must be base64")]

@@ -132,7 +132,7 @@ impl Failure {
     /// What is real and not played here: an operation, a header, a parameter.
     pub(super) fn not_played(what: &str) -> Failure {
         let remark = format!(
-            " The embedded store does not play {what}. `tenure store --help` says what it plays."
+            " The embedded store does not support {what}. `tenure store --help` lists what it supports."
         );
         Failure { remark, ..Failure::from(Code::NotImplemented) }
     }

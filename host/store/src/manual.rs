@@ -10,14 +10,14 @@ pub fn help() -> String {
     let missing = NOT_PLAYED.iter().map(|(_, _, title)| *title);
     let (played, missing) = (once(titles).join(", "), once(missing).join(", "));
     format!(
-        "It knows one account, that of the emulators: clients reach it on port 10000 with the \
-         connection string UseDevelopmentStorage=true. All it holds is lost when it ends.\n\n\
-         It plays: {played}.\n\n\
-         It does not play: {missing}, Copy Blob, Put Blob From URL, append \
+        "It has one account, the emulators' own: clients reach it on port 10000 with the \
+         connection string UseDevelopmentStorage=true. All data is lost when it ends.\n\n\
+         It supports: {played}.\n\n\
+         It does not support: {missing}, Copy Blob, Put Blob From URL, append \
          blobs, the pages of page blobs, conditions on tags, versions, encryption keys, public access, and checksums \
          other than MD5.\n\n\
-         What the service has and this store does not play is refused with 501 NotImplemented; the message names it. \
-         docs/store.md lists all headers and parameters that are played."
+         What the service has and this store does not support is refused with 501 NotImplemented; the message names \
+         it. docs/store.md lists all headers and parameters that are supported."
     )
 }
 

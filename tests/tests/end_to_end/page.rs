@@ -139,7 +139,7 @@ async fn whoever_kills_the_leader_sees_the_next_one() {
     let third = format!("!['{second}', 'Nobody leads'].includes({LEADER_NOW})");
     browser.until(&third, SOON).await.unwrap();
     browser
-        .until(&format!("{} === 'its time is over, frozen'", state(&second)), SOON)
+        .until(&format!("{} === 'its validity has ended, frozen'", state(&second)), SOON)
         .await
         .unwrap();
     browser.click(&button("Thaw", &second)).await.unwrap();

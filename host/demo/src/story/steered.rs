@@ -25,7 +25,9 @@ impl Story {
             (turn.ended, turn.halted) = (Some(now), true);
         }
         let so = match leads {
-            true => "It cannot know that its time runs out: its work is stopped before it goes on.",
+            true => {
+                "It does not notice that its validity ends: its work is stopped before it goes on."
+            }
             false => "It only followed: nothing changes.",
         };
         self.headline(now, format!("{} is frozen (SIGSTOP). {so}", self.name(who)));
@@ -45,12 +47,12 @@ impl Story {
             true => "It cannot renew, and stops its work before another one may lead.",
             false => "It does not lead: nothing changes.",
         };
-        self.headline(now, format!("{} does not reach the store any more. {so}", self.name(who)));
+        self.headline(now, format!("{} can no longer reach the store. {so}", self.name(who)));
     }
 
     pub(in super::super) fn heal(&mut self, now: Duration, who: usize) {
         self.free(now, who, Hindrance::CutOff);
-        self.headline(now, format!("{} reaches the store again.", self.name(who)));
+        self.headline(now, format!("{} can reach the store again.", self.name(who)));
     }
 
     pub(in super::super) fn resign(&mut self, now: Duration, who: usize) {
@@ -109,7 +111,7 @@ impl Story {
             || self.leaderships.last().is_some_and(|last| last.who != who);
         if state == Some(State::Leads) && hindered {
             lane.enter(at, State::Follows);
-            return Some(format!("{} leads no longer: its time has run out.", self.name(who)));
+            return Some(format!("{} no longer leads: its validity has ended.", self.name(who)));
         }
         None
     }
@@ -218,7 +220,7 @@ mod tests {
         let mut story = started();
         story.partition(ms(2_000), 0);
         story.stands_down(3_700, 0, 1000, "validity-ended");
-        assert_eq!(story.said(), "anna leads no longer: its time has run out.");
+        assert_eq!(story.said(), "anna no longer leads: its validity has ended.");
         story.elects(4_300, 2, 1016);
         assert_eq!(
             story.said(),

@@ -79,7 +79,7 @@ fn what_nobody_asked_for_is_a_problem() {
         assert_eq!(all.count(), problems);
     };
     story.dies(1_000, 1);
-    told(&story, "ben has ended, though nobody asked it: exit status: 1.");
+    told(&story, "ben has ended, though nobody asked it to: exit status: 1.");
     assert_eq!(story.lost, 1);
     story.tells(1_000, 2, What::Words("hm".to_owned()));
     told(&story, "cleo says: hm");
@@ -94,7 +94,7 @@ fn what_nobody_asked_for_is_a_problem() {
     told(&story, "anna: the turn of 00:00:02 failed");
     assert!(!story.turns[0].done());
     story.stands_down(3_000, 0, 1000, "lease-lost");
-    told(&story, "anna leads no longer, though nobody asked it: the lease was lost.");
+    told(&story, "anna no longer leads, though nobody asked it to stop: the lease was lost.");
     assert_eq!(story.leader(), None);
 }
 

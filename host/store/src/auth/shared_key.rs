@@ -44,8 +44,11 @@ pub(super) fn check(
         return Ok(Access::Full);
     }
     // The text holds the query; a shared access signature in it is a secret, and this answer may end in a log.
-    let shown =
-        if address.parameter("sig").is_some() { "not shown, it has a SAS in it" } else { &text };
+    let shown = if address.parameter("sig").is_some() {
+        "not shown, because it contains a SAS"
+    } else {
+        &text
+    };
     Err(refused(&format!(
         "The MAC signature found in the HTTP request is not the same as any computed signature. \
          Server used following string to sign: '{shown}'."

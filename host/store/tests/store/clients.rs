@@ -165,7 +165,7 @@ fn what_is_not_played_is_refused_by_name() {
         let what = format!("{method} {target} {headers:?}: {} {}", answer.status, text(&answer));
         assert_eq!(told(&answer), (501, Some("NotImplemented")), "{what}");
         let message = elements(text(&answer), "Message")[0];
-        assert!(message.contains("does not play") && message.contains(name), "{what}");
+        assert!(message.contains("does not support") && message.contains(name), "{what}");
     }
     assert_eq!(text(&get(&mut store, &[])), "0123456789", "nothing has happened to the blob");
 }
