@@ -49,9 +49,11 @@ pub(super) async fn break_lease(line: &CommandLine) -> ExitCode {
         return fail(why);
     }
     match component.break_lease(period).await {
-        Ok(Ok(left)) if left.is_zero() => say("The lease is broken; anybody can win it now.\n"),
+        Ok(Ok(left)) if left.is_zero() => {
+            say("The lease is broken; any candidate can win it now.\n")
+        }
         Ok(Ok(left)) => say(&format!(
-            "The lease is breaking; its holder keeps it for {} more, then anybody can win it.\n",
+            "The lease is breaking; its holder keeps it for {} more, then any candidate can win it.\n",
             format_duration(left)
         )),
         Ok(Err(problem)) => return not_done(&problem),
@@ -68,10 +70,11 @@ fn consequences(election: &str, seen: &Snapshot, period: Option<Duration>) -> St
     let election = printable(election);
     match period {
         None => format!(
-            "The lease of {election} will not be renewed any more: {leader} loses it when its time has run out."
+            "The lease of {election} will not be renewed any more: {leader} loses it when it expires."
         ),
         Some(period) => format!(
-            "The lease of {election} is to end within {}: {leader} goes on until it notices, and may overlap with the next leader.",
+            "The lease of {election} is to end within {}: {leader} goes on until its next renewal fails, and may \
+             overlap with the next leader.",
             format_duration(period)
         ),
     }

@@ -299,7 +299,7 @@ fn told_of(replacement: Replacement, configuration: &Configuration) -> String {
     let periods = configuration.settings.periods().filter(|_| replacement.promise.is_some());
     let beats = periods.map(|periods| {
         format!(
-            ". As leader it writes a beat on record every {}, and stops its work {} after the last one that succeeded",
+            ". As leader it writes a beat every {}, and stops its work {} after the last successful one",
             format_duration(periods.renew),
             format_duration(periods.validity),
         )

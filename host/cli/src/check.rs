@@ -117,7 +117,8 @@ fn told(seen: &Snapshot) -> String {
             format!("the account answers; {} leads, term {}", leader.name, leader.term)
         }
         (None, LeaseState::Absent) => {
-            "the account answers; no candidate ran yet, and the first one makes the blob".to_owned()
+            "the account answers; no candidate has run yet, and the first one creates the blob"
+                .to_owned()
         }
         (None, _) => "the account answers; nobody leads".to_owned(),
     }

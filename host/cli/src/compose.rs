@@ -21,10 +21,7 @@ pub(super) fn compose(arguments: &ComposeArguments) -> ExitCode {
     match write(output, &composed.bytes, *force) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            return fail(format_args!(
-                "{} is there already; --force replaces it",
-                output.display()
-            ));
+            return fail(format_args!("{} exists already; --force replaces it", output.display()));
         }
         Err(error) => return fail(format_args!("{}: {error}", output.display())),
     }
@@ -79,8 +76,8 @@ fn summary(output: &Path, composed: &Composed) -> String {
     }
     row(
         "note",
-        "a handler that traps takes the whole instance with it: its slot stays claimed, and the lease \
-         runs out within 60 s instead of being released",
+        "a handler that traps ends the whole instance: its slot stays claimed, and the lease is not released, but \
+         expires within 60 s",
     );
     text
 }

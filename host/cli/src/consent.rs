@@ -11,7 +11,7 @@ use std::io::{IsTerminal, stdin};
 pub(super) fn ask(what: &str) -> Result<(), String> {
     if !stdin().is_terminal() {
         return Err(format!(
-            "{what} Nobody can agree, since standard input is not a terminal. Say --yes"
+            "{what} Confirmation is needed, and standard input is not a terminal. Give --yes"
         ));
     }
     eprint(format_args!("{what}\nGo on? [y/N] "));

@@ -23,7 +23,7 @@ pub(super) async fn demo(arguments: &DemoArguments) -> ExitCode {
     let (problem, code) = match tenure_demo::demo(&options, signals.next()).await {
         Ok(End::Played) => return ExitCode::SUCCESS,
         Ok(End::Interrupted) => {
-            ("\ntenure: interrupted; all candidates are ended\n".to_owned(), INTERRUPTED)
+            ("\ntenure: interrupted; all candidates have ended\n".to_owned(), INTERRUPTED)
         }
         Ok(End::Failed(problem)) => (format!("\ntenure: {problem}\n"), FAILED),
         Err(Problem::NotSetUp(error)) => {

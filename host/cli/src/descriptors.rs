@@ -24,8 +24,8 @@ pub(super) fn make_room(elections: usize) -> Option<String> {
     let set = setrlimit(Resource::Nofile, Rlimit { current, maximum });
     (set.is_err() || raised < needed).then(|| {
         format!(
-            "{elections} elections may need {needed} file descriptors at a time, and this process \
-             may have fewer; raise its limit (ulimit -n, LimitNOFILE=)"
+            "{elections} elections may need {needed} file descriptors at a time, more than this process may open; \
+             raise its limit (ulimit -n, LimitNOFILE=)"
         )
     })
 }

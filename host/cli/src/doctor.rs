@@ -62,7 +62,7 @@ async fn examine(
         return Err(report::complain(&election, &configuration.complaints, report.json));
     };
     let account = Account::new(settings, configuration.authorities.clone());
-    report.add([Finding::good("settings", "nothing to complain about")]);
+    report.add([Finding::good("settings", "no problems found")]);
     for origin in &account.origins() {
         select! {
             found = connection::examine(origin, &configuration.authorities) => report.add([found]),
@@ -91,7 +91,7 @@ async fn to_the_end(account: &Account, signals: &mut Signals) -> Option<Vec<Find
     select! {
         examined = &mut examination => return Some(examined),
         () = signals.next() => eprint(
-            "tenure: what was made for the examination is removed first; once more ends it at once\n",
+            "tenure: the test blob is deleted first; interrupt again to end at once\n",
         ),
     }
     select! {

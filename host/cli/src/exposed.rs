@@ -18,8 +18,8 @@ pub(super) fn warning(file: &Path) -> Option<String> {
     let reached = there.ancestors().skip(1).all(|directory| lets(directory, ENTER));
     (own & READ != 0 && reached).then(|| {
         format!(
-            "every user of this machine may read {}, which holds a secret (mode {own:04o}): chmod 600 it, \
-             or 640 for a group of those who need it",
+            "every user of this machine may read {}, which holds a secret (mode {own:04o}): chmod it to 600, or to \
+             640 for a group that needs it",
             shown(&file.to_string_lossy())
         )
     })

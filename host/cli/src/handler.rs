@@ -27,9 +27,9 @@ use tenure::server::{Application, Board};
 use tenure::settings::{Variables, names};
 use tenure_webhook::Target;
 
-const ADVICE: &str = "name a component that exports tenure:election/leader-handler, or give a \
-                      URL with --webhook, or a program and its arguments after --; for an application that asks \
-                      who leads, and acts by itself, add --no-work";
+const ADVICE: &str = "name a component that exports tenure:election/leader-handler, or give a URL with --webhook, or \
+                      a program and its arguments after --; for an application that asks who leads, and does the \
+                      work itself, add --no-work";
 
 /// A handler, and what follows from its kind.
 pub(super) struct Work {
@@ -66,8 +66,8 @@ pub(super) enum Found {
 }
 
 /// What people have to know of an application that asks.
-const NOBODY_PREEMPTS: &str = "nobody preempts the application that asks /leader: it must stop by itself when the \
-                               time that it was told is over, and give the term to whatever it writes to. If this \
+const NOBODY_PREEMPTS: &str = "nobody preempts the application that asks /leader: it must stop itself when the time \
+                               that it was given is over, and pass the term on to whatever it writes to. If this \
                                process dies while it leads, the others wait until its lease ends, since the \
                                application may go on";
 
@@ -79,13 +79,13 @@ impl Found {
     pub(super) fn notes(&self) -> Vec<String> {
         let note = match self {
             Self::Component { hosts, .. } if self.asks() && hosts.is_empty() => {
-                "the handler can send requests (it imports wasi:http), but each will be refused: allow where they \
-                 may go, with --allow-host HOST"
+                "the handler can send requests (it imports wasi:http), but each will be refused: allow its targets \
+                 with --allow-host HOST"
                     .to_owned()
             }
             Self::Command { of_a_shell, .. } if !of_a_shell.is_empty() => format!(
-                "{} is handed to the command as it is, since no shell reads this; for a line of a shell, write \
-                 -- /bin/sh -c 'LINE'",
+                "{} reaches the command unchanged, since no shell reads this; for a shell line, write -- /bin/sh -c \
+                 'LINE'",
                 of_a_shell.join(", ")
             ),
             Self::Application => NOBODY_PREEMPTS.to_owned(),
@@ -148,7 +148,7 @@ pub(super) async fn of_run(
         }
         [] => {
             judge_all(configuration);
-            let problem = "no handler is given, so a leader would have nothing to do";
+            let problem = "no handler is given, so a leader would have no work";
             configuration.complain(&HANDLER, problem, ADVICE);
             None
         }
@@ -156,8 +156,7 @@ pub(super) async fn of_run(
             // What else is wrong is told all the same.
             judge_all(configuration);
             let kinds: Vec<_> = several.iter().map(|(_, kind)| named(*kind)).collect();
-            let problem =
-                format!("{} are given, but a leader runs only one of them", kinds.join(" and "));
+            let problem = format!("{} are given, but a leader runs only one", kinds.join(" and "));
             let sources = several.iter().filter_map(|(setting, kind)| match kind {
                 Kind::Command if configuration.given.is_by_option(setting) => {
                     Some("-- COMMAND".to_owned())
@@ -218,7 +217,7 @@ fn refuse(configuration: &mut Configuration, kind: Kind, settings: &[&'static Se
         Kind::Component => "a component is stopped at once when its time is over",
         Kind::Webhook => "a webhook is one request, and its work is elsewhere",
         Kind::Command => "a command may do whatever this user may",
-        Kind::Application => "an application that asks is no part of this process",
+        Kind::Application => "an application that asks is not part of this process",
     };
     for setting in settings {
         // A variable may be set for others.
@@ -343,9 +342,9 @@ fn a_line(program: &str) -> Option<(String, &'static str)> {
     let is_line = program.trim().contains(char::is_whitespace);
     is_line.then(|| {
         (
-            "there is no program of this name: it is a whole line in one word".to_owned(),
-            "write program and arguments as words of their own, as in -- backup --all; for a line of a shell, \
-             write -- /bin/sh -c 'LINE', in a file command = [\"/bin/sh\", \"-c\", \"LINE\"]",
+            "there is no program of this name: a whole command line is in one word".to_owned(),
+            "write the program and its arguments as separate words, as in -- backup --all; for a shell line, write \
+             -- /bin/sh -c 'LINE', in a file command = [\"/bin/sh\", \"-c\", \"LINE\"]",
         )
     })
 }
@@ -390,7 +389,7 @@ fn command(clock: &BootClock, configuration: &mut Configuration, output: LineSin
 fn command(_: &BootClock, configuration: &mut Configuration, _: LineSink) -> Option<Work> {
     configuration.complain_of_use(
         &COMMAND,
-        "on this system a command and all that it starts cannot be stopped for sure",
+        "this system cannot reliably stop a command and everything that it starts",
         "give a component with --handler, or run this on Linux or macOS",
     );
     None

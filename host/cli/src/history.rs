@@ -14,7 +14,7 @@ use std::time::Duration;
 use tenure::contract::{Incumbent, Snapshot, rfc3339};
 use tenure_base::duration::format_duration;
 
-/// Nobody ever led.
+/// Nobody has led yet.
 const NOBODY: u8 = 1;
 
 pub(super) async fn history(line: &CommandLine) -> ExitCode {
@@ -69,7 +69,7 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
 
 fn as_text(snapshot: &Snapshot) -> String {
     if snapshot.incumbent.is_none() {
-        return "Nobody ever led.\n".to_owned();
+        return "Nobody has led yet.\n".to_owned();
     }
     let mut rows = vec![["term", "since", "until the next", "leader"].map(str::to_owned)];
     let mut next = None;
@@ -79,7 +79,7 @@ fn as_text(snapshot: &Snapshot) -> String {
             None if self::leader(snapshot).is_some() => {
                 format!("leads, {}", span(leader.since, snapshot.asked_at))
             }
-            None => "leads no longer".to_owned(),
+            None => "no longer leads".to_owned(),
         };
         // Names are what somebody wrote on the blob.
         let name = printable(&leader.name);
@@ -89,7 +89,7 @@ fn as_text(snapshot: &Snapshot) -> String {
     let shown = rows.len() as u64 - 1;
     let mut text = aligned(rows);
     if let Some(more) = snapshot.changes.checked_sub(shown).filter(|more| *more > 0) {
-        let _ = writeln!(text, "and {more} before, which the record does not keep");
+        let _ = writeln!(text, "and {more} earlier ones, which the record no longer holds");
     }
     text
 }
@@ -143,10 +143,10 @@ mod tests {
             "term  since                 until the next  leader\n\
              9     1970-01-01T00:01:30Z  leads, 10s      ada\n\
              7     1970-01-01T00:00:30Z  1m              ben\\u{1b}\n\
-             and 3 before, which the record does not keep\n"
+             and 3 earlier ones, which the record no longer holds\n"
         );
         let over = as_text(&snapshot(LeaseState::Expired, &leaders, 2));
-        assert!(over.contains("leads no longer") && !over.contains("before, which"), "{over}");
+        assert!(over.contains("no longer leads") && !over.contains("earlier ones"), "{over}");
     }
 
     #[test]
@@ -155,6 +155,6 @@ mod tests {
         let told = as_json("c/b", &snapshot(LeaseState::Leased, &leaders, 5));
         assert_eq!((&told["leading"], &told["changes"]), (&true.into(), &5.into()));
         assert_eq!(told["leaders"][1]["name"], "ben");
-        assert_eq!(as_text(&snapshot(LeaseState::Absent, &[], 0)), "Nobody ever led.\n");
+        assert_eq!(as_text(&snapshot(LeaseState::Absent, &[], 0)), "Nobody has led yet.\n");
     }
 }

@@ -151,7 +151,7 @@ impl List {
             return;
         }
         let detail = format!(
-            "{name} was read again: {} elections are added, and {} are left",
+            "{name} was read again: {} elections were added, and {} were left",
             new.len(),
             gone.len()
         );
@@ -180,7 +180,7 @@ impl List {
             if let Some(election) = election.filter(|_| others.contains(&name)) {
                 complaints.push(Complaint::new(
                     election.told(),
-                    "this election is in the process already",
+                    "this process already runs this election",
                     "give each election a blob of its own",
                 ));
             }

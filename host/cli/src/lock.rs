@@ -238,13 +238,13 @@ fn words(course: &Course, seen: &Summary) -> Option<String> {
         Course::Ran(CommandEnd::Ended(_)) | Course::Interrupted(_) => return None,
         Course::Ran(CommandEnd::Lost) => {
             return Some(format!(
-                "the lock {election} could not be kept, so the command was ended before the lease"
+                "the lease of the lock {election} could not be renewed, so the command was ended before it expired"
             ));
         }
         Course::Ran(CommandEnd::NotStarted(why)) => {
             return Some(format!("the command could not be started: {}", printable(why)));
         }
-        Course::NotFree => "and it was not to be waited for (--if-free)".to_owned(),
+        Course::NotFree => "and --if-free does not wait".to_owned(),
         Course::TooLate(time) => format!("for all of {} (--wait)", format_duration(*time)),
     };
     let holder = match (&seen.leader, &seen.problem) {
@@ -275,7 +275,7 @@ impl Wait {
             (false, Some(time)) => Self::For(time),
             (true, None) => Self::IfFree,
             (true, Some(_)) => {
-                let problem = "--if-free does not wait, so there is no time to wait";
+                let problem = "--if-free does not wait, so it cannot have a time to wait";
                 configuration.complain_of_use(&WAIT, problem, "leave out one of them");
                 Self::IfFree
             }

@@ -177,7 +177,7 @@ impl Log {
         for room in [&self.of_election, &self.of_handler] {
             if let Some(missing) = room.missing() {
                 let detail = format!(
-                    "{missing} {} were left out of the log: its reader was too slow",
+                    "{missing} {} were dropped from the log: its reader was too slow",
                     room.whose
                 );
                 self.send(now, &Event::Problem { class: Class::Log, detail }, room);
@@ -409,12 +409,12 @@ mod tests {
         }
         // Nothing was read yet.
         log.event(&renewed());
-        assert_eq!(read(&waiting, "left out"), [""; 0]);
+        assert_eq!(read(&waiting, "dropped"), [""; 0]);
         log.event(&renewed());
         log.event(&renewed());
-        let told = read(&waiting, "left out");
+        let told = read(&waiting, "dropped");
         assert_eq!(told.len(), 1);
-        assert!(told[0].contains("5 lines of the handler were left out"), "{told:?}");
+        assert!(told[0].contains("5 lines of the handler were dropped"), "{told:?}");
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(super) async fn take_part(
     let leave = async {
         process.tasks.asked().await;
         let within = format_duration(LEAVE_WITHIN);
-        let detail = format!("it hands its shares over within {within}, and gives up the rest");
+        let detail = format!("it hands over its shares within {within}, and releases the rest");
         own_log.event(&Event::Note { detail });
     };
     task.run(leave).await;

@@ -45,7 +45,7 @@ async fn refusal(command: &str, patience: Duration) -> Option<String> {
         shell.env_remove(name);
     }
     match tokio::time::timeout(patience, run(shell)).await {
-        Err(_) => Some(format!("gave no answer within {patience:?}")),
+        Err(_) => Some(format!("did not end within {patience:?}")),
         Ok(Err(error)) => Some(format!("could not be started: {error}")),
         Ok(Ok(status)) => (!status.success()).then(|| format!("ended with {status}")),
     }

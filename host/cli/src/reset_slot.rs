@@ -85,8 +85,8 @@ impl Operator {
             }
         }
         Err(Stop::Failed(format!(
-            "the slot {slot} is still on record after {TRIES} tries: other candidates were faster, \
-             or the service did not take the write. Try again, or stop the candidates meanwhile"
+            "the slot {slot} is still on record after {TRIES} tries: other candidates were faster, or the service \
+             did not accept the write. Try again, or stop the candidates meanwhile"
         )))
     }
 
@@ -147,8 +147,8 @@ fn ahead(snapshot: &Snapshot) -> Option<String> {
 /// What will happen, for whoever is to agree.
 fn consequences(slot: &str, seen: &Snapshot) -> String {
     let mut told = format!(
-        "The slot {slot} will be forgotten. For that, the present leader loses its lease within a \
-         minute."
+        "The slot {slot} will be forgotten. To do that, this command takes the lease from the present leader within \
+         a minute."
     );
     if let Some(Started { value, outcome: None, .. }) = &seen.turns.started {
         let value = printable(value);

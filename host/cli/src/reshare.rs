@@ -26,7 +26,7 @@ pub(super) async fn reshare(line: &CommandLine) -> ExitCode {
     // What members are set to says nothing of what is wanted now.
     if !configuration.given.is_by_option(&SHARES) {
         let source = SHARES.option();
-        configuration.complain_at(source, "it is not said how many there are to be", SHARES.advice);
+        configuration.complain_at(source, "the number of shares is missing", SHARES.advice);
     }
     let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
     let component = match configuration.component(&BootClock::new()).await {
@@ -78,7 +78,7 @@ pub(super) async fn reshare(line: &CommandLine) -> ExitCode {
             (_, Some(problem)) => {
                 let (class, detail) = (class_name(problem.class), printable(&problem.detail));
                 eprint(format_args!(
-                    "tenure: {class}: {detail}; whether it was asked for is told by tenure shares\n"
+                    "tenure: {class}: {detail}; tenure shares shows whether it was asked for\n"
                 ));
                 return ExitCode::from(NOT_DONE);
             }
@@ -86,7 +86,7 @@ pub(super) async fn reshare(line: &CommandLine) -> ExitCode {
             _ => {}
         }
     }
-    eprint("tenure: nothing was changed: the plan changes all the time; try again\n");
+    eprint("tenure: nothing was changed: the plan kept changing; try again\n");
     ExitCode::from(NOT_DONE)
 }
 
@@ -105,8 +105,8 @@ fn needless(plan: &Plan, count: u32) -> Option<String> {
 
 fn consequences(election: &str, plan: &Plan, count: u32) -> String {
     format!(
-        "All work of {} stops, in all processes, until each of its {} shares is closed; then it is split into {count}. \
-         Each of these is a new election: its slots and outcomes begin anew.",
+        "All work of {} stops, in all processes, until each of its {} shares is closed; then it is split into \
+         {count}. Each of these is a new election: its slots and outcomes start again.",
         printable(election),
         plan.count()
     )
@@ -117,11 +117,11 @@ fn done(election: &str, count: u32, led: bool) -> String {
     let next = match led {
         true => "Its leader closes the old ones, and then begins the new ones",
         false => {
-            "Nobody leads it now: whoever does next closes the old ones, and then begins the new ones"
+            "Nobody leads it now: the next leader closes the old ones, and then begins the new ones"
         }
     };
     format!(
-        "{count} shares of {election} are asked for. {next}. To watch that: tenure shares {election}\n"
+        "{count} shares of {election} were asked for. {next}. To see the progress: tenure shares {election}\n"
     )
 }
 

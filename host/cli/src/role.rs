@@ -47,7 +47,7 @@ pub(super) fn words(summary: &Summary) -> String {
         }
         ("following", None) => "following, the leader's name is not known".to_owned(),
         ("left", _) => "it has left the election".to_owned(),
-        _ => "nobody is known to lead".to_owned(),
+        _ => "no known leader".to_owned(),
     }
 }
 
@@ -71,7 +71,7 @@ fn text(summary: &Summary) -> String {
     let problems = if problems.is_empty() { "none".to_owned() } else { problems.join("; ") };
     row("problem", &problems);
     if !summary.running {
-        row("loop", "it stands still");
+        row("loop", "it is stalled");
     }
     text
 }
@@ -170,7 +170,7 @@ mod tests {
         let text = text(&followed);
         assert!(text.contains("role       following b\\n, term 7\n"), "{text}");
         assert!(text.contains("last turn  none yet\n"), "{text}");
-        assert!(text.ends_with("loop       it stands still\n"), "{text}");
-        assert_eq!(words(&summary(&json!({ "role": "" }))), "nobody is known to lead");
+        assert!(text.ends_with("loop       it is stalled\n"), "{text}");
+        assert_eq!(words(&summary(&json!({ "role": "" }))), "no known leader");
     }
 }

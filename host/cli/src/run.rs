@@ -89,7 +89,9 @@ async fn take_part(
     let own_log = logs.first().unwrap_or(&log).clone();
     let tasks = match Tasks::start() {
         Ok(tasks) => tasks,
-        Err(error) => return fail(format_args!("the elections have no thread: {error}")),
+        Err(error) => {
+            return fail(format_args!("the thread of the elections could not be started: {error}"));
+        }
     };
     let roster = match Roster::new(&clock) {
         Ok(roster) => roster,

@@ -286,8 +286,8 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
     if let Some(claimed) = turns.last_slot.as_ref().filter(|claimed| !is_over(claimed, turns)) {
         let by_others = leader(snapshot).is_none_or(|leader| leader.since > claimed.slot);
         let what = match by_others {
-            true => "no outcome is on record, and the leader that ran it is gone",
-            false => "it runs, or its outcome is not on record yet",
+            true => "no outcome was recorded, and the leader that ran it is gone",
+            false => "it is running, or its outcome is not recorded yet",
         };
         let when = when(claimed.slot, snapshot.asked_at, zone);
         row("claimed", format!("{when}{}: {what}", again(claimed.attempt)));
@@ -300,7 +300,7 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
     }
     if let Some(Started { value: id, slot, attempt, outcome }) = &turns.triggered {
         let (attempt, asked) = (again(*attempt), when(*slot, snapshot.asked_at, zone));
-        let outcome = outcome.map_or("no outcome is on record yet", outcome_name);
+        let outcome = outcome.map_or("no outcome is recorded yet", outcome_name);
         row("triggered", format!("{id}, asked for at {asked}{attempt}, {outcome}"));
     }
     if let Some(next) = next_turn {

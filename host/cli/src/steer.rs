@@ -113,8 +113,8 @@ pub(super) fn token(configuration: &mut Configuration) -> Option<ControlToken> {
     if !configuration.given.is_on(&CONTROL_TOKEN_FILE) {
         configuration.complain(
             &CONTROL_TOKEN_FILE,
-            "no control token is given, so no candidate takes orders",
-            "give the token that the candidates have",
+            "no control token is given, and candidates refuse orders without one",
+            "give the control token of the candidates",
         );
     }
     let token = configuration.control_token()?;
@@ -267,7 +267,7 @@ impl Operator {
             }
         }
         Err(Stop::NotYet(match led {
-            true => format!("{who} was told to resign, but still leads; its log says why"),
+            true => format!("{who} was ordered to resign, but still leads; its log says why"),
             false => format!("{who} resigned, but no other candidate is known to lead yet"),
         }))
     }
@@ -298,12 +298,12 @@ impl Operator {
                     || format!("the leadership was not handed over to {name}; its log says why"),
                     printable,
                 );
-                return Err(Stop::Refused(format!("{who} goes on leading: {why}")));
+                return Err(Stop::Refused(format!("{who} still leads: {why}")));
             }
             began |= waits;
         }
         Err(Stop::NotYet(format!(
-            "{who} was told to hand over to {name}; its log tells what became of it"
+            "{who} was ordered to hand over to {name}; its log shows the result"
         )))
     }
 

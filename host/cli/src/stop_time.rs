@@ -57,7 +57,7 @@ pub(super) fn judge(time: Duration, periods: Periods) -> Option<(String, String)
     }
     let limit = turn_timeout.filter(|limit| *limit <= time)?;
     let problem = format!(
-        "with a stop time of {} a turn that may take {} is told to end when it begins",
+        "a stop time of {} leaves no time for a turn of {}: it is told to end when it begins",
         format_duration(time),
         format_duration(limit),
     );

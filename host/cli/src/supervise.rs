@@ -19,6 +19,6 @@ pub(super) fn supervise(arguments: SuperviseArguments) -> ExitCode {
     };
     match runtime.block_on(supervise_program(&program, stop_time, arguments.attached)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(format_args!("the runner cannot be heard: {error}")),
+        Err(error) => fail(format_args!("the connection to the runner failed: {error}")),
     }
 }

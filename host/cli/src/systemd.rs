@@ -166,7 +166,7 @@ mod tests {
         let mut bulletin = Bulletin::default();
         let mut both = [summary("a/a", "", true), summary("b/b", "", false)];
         let first = bulletin.next(&both, false, SECOND).unwrap();
-        let nobody = "nobody is known to lead";
+        let nobody = "no known leader";
         assert_eq!(first, format!("STATUS=a/a: {nobody} | b/b: {nobody}"));
         both[1].begun = true;
         assert_eq!(bulletin.next(&both, false, SECOND).as_deref(), Some("READY=1"));

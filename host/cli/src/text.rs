@@ -125,15 +125,13 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
         Event::Leaving { grace } => {
             let text = match grace.is_zero() {
                 true => "at once".to_owned(),
-                false => format!("a turn that runs may go on for {}", format_duration(*grace)),
+                false => format!("a running turn may go on for {}", format_duration(*grace)),
             };
             (YELLOW, "stopping", text)
         }
-        Event::Compiling { component } => (
-            DIM,
-            "compiling",
-            format!("{component}, unless it is in the cache; this may take a minute"),
-        ),
+        Event::Compiling { component } => {
+            (DIM, "compiling", format!("{component}, unless it is cached; this may take a minute"))
+        }
         Event::Compiled { component, elapsed } => {
             (DIM, "compiled", format!("{component} after {}", time(*elapsed)))
         }
@@ -214,7 +212,7 @@ mod tests {
         assert_eq!(plain(&Event::Ordered { order }), "00:00:00.000  ordered     resign");
         assert_eq!(
             plain(&Event::Leaving { grace: Duration::from_secs(10) }),
-            "00:00:00.000  stopping    a turn that runs may go on for 10s"
+            "00:00:00.000  stopping    a running turn may go on for 10s"
         );
         // An observer has no turns.
         assert_eq!(

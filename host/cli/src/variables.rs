@@ -36,7 +36,7 @@ pub(super) fn unread(table: &[&'static Setting]) -> Vec<String> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let mut unread: Vec<_> = names.filter(|name| is_unread(name, &known)).collect();
     unread.sort_unstable();
-    let told = |name| format!("the variable {name} is read by nobody: no setting has this name");
+    let told = |name| format!("the variable {name} has no effect: no setting has this name");
     unread.into_iter().map(told).collect()
 }
 
@@ -83,7 +83,7 @@ pub(super) fn complaint(
         };
         return Some(Complaint::new(
             name,
-            "no variable says this, so it is read by nobody",
+            "this setting has no variable, so it has no effect",
             advice,
         ));
     }
@@ -95,7 +95,7 @@ pub(super) fn complaint(
         let advice = format!("{} is set by {}", setting.option(), setting.variable);
         return Some(Complaint::new(
             name,
-            "there is no such variable, so it is read by nobody",
+            "there is no such variable, so it has no effect",
             advice,
         ));
     }
@@ -107,7 +107,7 @@ pub(super) fn complaint(
     let distance = |known: &&&str| strsim::damerau_levenshtein(known, &letters);
     let nearest = known.iter().min_by_key(distance).filter(|known| distance(known) <= most)?;
     let advice = format!("did you mean {nearest}?");
-    Some(Complaint::new(name, "there is no such variable, so it is read by nobody", advice))
+    Some(Complaint::new(name, "there is no such variable, so it has no effect", advice))
 }
 
 #[cfg(test)]

@@ -97,8 +97,8 @@ fn facts(directory: &Path) -> Result<(u32, u32), String> {
 fn refusal(directory: &Path, why: &str) -> String {
     let directory = directory.display();
     format!(
-        "compiled code is not cached: {directory} {why}, and whoever can write there could run any \
-         code here; set TENURE_CACHE_DIR to a directory of this user's alone (chmod 700)"
+        "compiled code is not cached: {directory} {why}, and others who can write there could run any code here; set \
+         TENURE_CACHE_DIR to a directory that only this user can write (chmod 700)"
     )
 }
 

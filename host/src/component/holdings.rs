@@ -42,7 +42,9 @@ impl Holdings {
     pub(super) fn told(&self) -> Option<String> {
         self.nothing.as_ref()?;
         let limit = self.budget.limit();
-        Some(format!("the host had to hold more than {limit} for it: headers, requests, bodies"))
+        Some(format!(
+            "it used more than {limit} of the host's memory for headers, requests and bodies"
+        ))
     }
 
     fn count(&mut self, table: &mut ResourceTable) {

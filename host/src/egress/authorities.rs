@@ -53,9 +53,9 @@ impl fmt::Display for InvalidAuthorities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("holds no certificate in PEM form"),
-            Self::Broken => f.write_str("is damaged: a section of it is not PEM"),
+            Self::Broken => f.write_str("is damaged: one of its sections is not PEM"),
             Self::Unusable(number) => {
-                write!(f, "holds as certificate {number} what is not an X.509 certificate")
+                write!(f, "has a certificate that is not X.509, number {number}")
             }
         }
     }

@@ -21,8 +21,8 @@ impl fmt::Display for Prohibited {
         let Self { name, address } = self;
         write!(
             f,
-            "{name} stands for {address}, which belongs to this machine, its link or its platform; \
-             such an address is reached only when --allow-host names the address itself"
+            "{name} stands for {address}, which belongs to this machine, its link or its platform; to allow it, name \
+             the address itself with --allow-host"
         )
     }
 }

@@ -216,9 +216,8 @@ impl Gate {
     fn used_up(&self, what: &str) -> String {
         let limit = self.budget.limit();
         let text = format!(
-            "{what} found no room: the host holds at most {limit} for the requests, answers and \
-             handles of a turn; have fewer requests under way, or raise --memory-limit: this limit is \
-             half of it"
+            "{what} did not fit: the host holds at most {limit} for the requests, answers and handles of a turn; \
+             make fewer requests at a time, or raise --memory-limit, of which this limit is half"
         );
         (self.tell)(text.clone());
         text

@@ -102,7 +102,7 @@ impl Lookups {
         };
         let ended = found.wait_for(Option::is_some).await;
         let ended = ended.map_err(|closed| unresolved(&closed))?;
-        ended.clone().unwrap_or_else(|| Err(unresolved(&"the look-up was given up")))
+        ended.clone().unwrap_or_else(|| Err(unresolved(&"the look-up was cancelled")))
     }
 
     /// Waits for a look-up of the same name that is under way, if there is one.

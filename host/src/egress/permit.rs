@@ -68,7 +68,7 @@ impl Drop for Revoke {
 
 impl fmt::Display for Over {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the turn is over, or its lease is")
+        f.write_str("the turn or its lease has ended")
     }
 }
 

@@ -110,7 +110,8 @@ impl Tenure {
         let clock = BootClock::new();
         let component = ElectionComponent::with_binary(engine, binary, Variables::new(), &clock)?;
         let tasks = Tasks::start();
-        let tasks = tasks.map_err(|e| ComponentError::new(format!("it has no thread: {e}")))?;
+        let tasks = tasks
+            .map_err(|e| ComponentError::new(format!("its thread could not be started: {e}")))?;
         Ok(Self { component, clock, tasks })
     }
 

@@ -158,16 +158,15 @@ impl Tally {
         self.over |= self.lines == LINES || self.bytes + size > BYTES;
         let first = self.left_out == (0, 0);
         self.left_out = (self.left_out.0 + 1, self.left_out.1 + size);
-        let told = format!(
-            "the handler has reached the log's limit {limit}; what it writes now is left out"
-        );
+        let told =
+            format!("the handler has reached the log's limit {limit}; further lines are dropped");
         (first.then_some(told), false)
     }
 
     /// What is told, once, of what was left out.
     fn missing(&mut self) -> Option<String> {
         let (lines, bytes) = std::mem::take(&mut self.left_out);
-        (lines > 0).then(|| format!("{lines} lines ({bytes} bytes) of the handler were left out"))
+        (lines > 0).then(|| format!("{lines} lines ({bytes} bytes) of the handler were dropped"))
     }
 }
 
@@ -235,7 +234,7 @@ mod tests {
         assert!(seen.last().unwrap().contains("limit of 10000 lines a turn"), "{seen:?}");
         drop((turn, out, error));
         let bytes = LINES * as_written("x");
-        let told = format!("tenure: {LINES} lines ({bytes} bytes) of the handler were left out");
+        let told = format!("tenure: {LINES} lines ({bytes} bytes) of the handler were dropped");
         assert_eq!(scene.take(), [told]);
     }
 
@@ -251,7 +250,7 @@ mod tests {
         let seen = scene.take();
         let told: Vec<_> = seen.iter().filter(|line| line.starts_with("tenure: ")).collect();
         assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].contains("limit of 8 MiB a turn") && told[1].contains("left out"));
+        assert!(told[0].contains("limit of 8 MiB a turn") && told[1].contains("dropped"));
         let bytes: u64 = seen.iter().map(|line| as_written(line)).sum();
         assert!((BYTES - 64 * 1024..BYTES + 64 * 1024).contains(&bytes), "{bytes}");
     }

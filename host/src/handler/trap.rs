@@ -13,12 +13,12 @@ pub(super) fn explain(error: &wasmtime::Error) -> String {
             return "it gave up, by a panic or an abort; its standard error may say why".to_owned();
         }
         Some(Trap::StackOverflow) => {
-            return "its calls nest too deeply: the stack is used up".to_owned();
+            return "its calls nest too deeply: the stack is full".to_owned();
         }
         _ => {}
     }
     if let Some(ResourceTableError::Full) = error.downcast_ref() {
-        return "it holds too many things of the host at a time: streams, requests, pollables"
+        return "it holds too many of the host's resources at a time: streams, requests, pollables"
             .to_owned();
     }
     format!("{:#}", error.root_cause())

@@ -87,9 +87,9 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         turn.enforce(now);
         if turn.is_stubborn(now) {
             self.tell_work(format!(
-                "the handler was ordered to stop {STUBBORN:?} ago and still runs; until it has \
-                 stopped nothing is released, and this process wins no new term. A handler that \
-                 computes or blocks for long must ask now and then whether its deadline has passed"
+                "the handler was told to stop {STUBBORN:?} ago and is still running; until it stops, the lease is \
+                 not released, and this process wins no new term. A handler that computes or blocks for long must \
+                 check now and then whether its deadline has passed"
             ));
         }
     }
@@ -111,12 +111,10 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         }
         match self.turn {
             Some(_) => self.tell_work(format!(
-                "the handler did not stop within {LEAVE_LIMIT:?}, so the lease is not released; it \
-                 runs out by itself"
+                "the handler did not stop within {LEAVE_LIMIT:?}, so the lease is not released, but expires"
             )),
             None => self.tell(Event::component_problem(format!(
-                "the election could not be left within {LEAVE_LIMIT:?}; the lease, if it is held, \
-                 runs out by itself"
+                "the election could not be left within {LEAVE_LIMIT:?}; if it holds the lease, that expires"
             ))),
         }
         true
@@ -225,7 +223,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             "ready, but paused by an operator, so this candidate stays out of the race"
         } else {
             self.orders.push_back(Word::Resume);
-            "ready, so this candidate contends from now on"
+            "ready, so this candidate now contends"
         };
         self.tell(Event::Note { detail: detail.to_owned() });
     }

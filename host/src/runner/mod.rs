@@ -260,7 +260,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
                 let began = self.elector.waited().map(|waited| taken_at + waited);
                 if began.is_none() {
                     let waits = self.clock.now().saturating_sub(taken_at).as_secs();
-                    let waits = format!("this election has not been looked at for {waits} s");
+                    let waits = format!("this election has made no step for {waits} s");
                     (self.events)(Event::overload(&waits));
                 }
                 let later = began.unwrap_or_else(|| self.clock.now()) + STEP_LIMIT;

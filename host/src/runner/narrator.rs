@@ -17,8 +17,8 @@ pub(super) struct Narrator {
 const OF_LIST: [&str; 2] = ["read candidates", "write candidates"];
 
 /// What is told where they are not permitted.
-const UNLISTED: &str = "tenure candidates does not show this candidate, since its credential may not read and write \
-                        beside the election's blob; nothing else needs that list";
+const UNLISTED: &str = "this candidate is missing from tenure candidates, since its credential may not read and \
+                        write beside the election's blob; nothing else needs that list";
 
 impl Narrator {
     /// Tells of a report whose instant was `ago` before now. `turns` is what is known of the election's.

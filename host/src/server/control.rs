@@ -185,7 +185,7 @@ fn give(face: &Face, order: Order) -> Response<Body> {
     let orders = face.control.as_ref().map(|control| control.orders.try_send(order));
     match orders {
         Some(Ok(())) => answer(StatusCode::ACCEPTED, &told),
-        _ => refuse(StatusCode::SERVICE_UNAVAILABLE, "it takes no orders now; ask again"),
+        _ => refuse(StatusCode::SERVICE_UNAVAILABLE, "it accepts no orders now; ask again"),
     }
 }
 

@@ -57,8 +57,8 @@ async fn check(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) ->
     match foreign(&hosts, &request) {
         Some(name) if !PROBES.contains(&request.uri().path()) => {
             let error = format!(
-                "this listener does not answer by the name {name}; if it is one of its names, give \
-                 it with --listen-host (or TENURE_LISTEN_HOST)"
+                "this listener does not answer to the name {name}; if it is one of its names, add it with \
+                 --listen-host (or TENURE_LISTEN_HOST)"
             );
             answer(StatusCode::MISDIRECTED_REQUEST, &json!({ "error": error }))
         }

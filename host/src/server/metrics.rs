@@ -166,7 +166,7 @@ impl Metrics {
             registry.register("ready", "1 while the storage account answers", self.ready.clone());
             registry.register(
                 "term",
-                "The term of this leader; 0 while it does not lead",
+                "The term of this candidate while it leads, otherwise 0",
                 self.term.clone(),
             );
             registry.register(
@@ -200,7 +200,7 @@ impl Metrics {
         registry.register("requests", "Requests, by verb and result", self.requests.clone());
         registry.register(
             "renewal_seconds",
-            "How long the answered renewals of the lease took",
+            "How long answered renewals of the lease took",
             self.renewals.clone(),
         );
         registry.register("turns", "Turns by their outcome", self.turns.clone());
@@ -212,7 +212,7 @@ impl Metrics {
         );
         registry.register(
             "turns_past_due",
-            "Turns that came late, or stood for slots that were missed",
+            "Turns that ran late, or for missed slots",
             self.late.clone(),
         );
         registry.register(
@@ -222,7 +222,7 @@ impl Metrics {
         );
         registry.register(
             "turns_refused",
-            "Turns that were claimed and did not begin, since their time was over",
+            "Turns that were claimed but did not begin, because the validity had ended",
             self.refused.clone(),
         );
         registry.register(

@@ -70,7 +70,7 @@ pub(super) fn choose<'f>(faces: &'f [Face], uri: &Uri) -> Result<&'f Face, Box<R
 
 /// The answer to whoever names an election that is none of these.
 pub(super) fn unknown(elections: &[&str]) -> Response<Body> {
-    let error = "no candidate of that election is here";
+    let error = "this process has no candidate of that election";
     answer(StatusCode::NOT_FOUND, &json!({ "error": error, "elections": elections }))
 }
 
@@ -112,7 +112,7 @@ async fn healthz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
     };
     match asked.iter().find(|face| !face.board.runs(face.clock.now())) {
         None => answer(StatusCode::OK, &json!({ "status": "ok" })),
-        Some(face) => refuse(&about(&faces, face, "the loop stands still")),
+        Some(face) => refuse(&about(&faces, face, "the loop is stalled")),
     }
 }
 
@@ -188,7 +188,7 @@ fn redirect(role: &Role) -> Response<Body> {
     let address = match role {
         Role::Leading { .. } => return answer(StatusCode::OK, &json!({ "leading": true })),
         Role::Following(Some(leader)) => leader.address.as_deref(),
-        _ => return refuse("nobody is known to lead"),
+        _ => return refuse("no leader is known"),
     };
     // What a candidate calls its address is for people too; only a URL can be followed.
     let url = address.filter(|address| {
@@ -242,7 +242,7 @@ async fn nothing() -> Response<Body> {
 async fn not_so(method: Method, uri: Uri) -> Response<Body> {
     let why = match control::ORDERS.contains(&uri.path()) {
         true => format!("send it as POST, not {method}"),
-        false => format!("this can be read, and nothing else: not {method}"),
+        false => format!("this is read-only; {method} is not allowed"),
     };
     answer(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": why }))
 }

@@ -107,7 +107,7 @@ impl Nonces {
     pub(super) fn new() -> io::Result<Self> {
         let mut key = [0; 32];
         let random: &dyn SecureRandom = rustls::crypto::ring::default_provider().secure_random;
-        random.fill(&mut key).map_err(|_| io::Error::other("the system gives no randomness"))?;
+        random.fill(&mut key).map_err(|_| io::Error::other("the system provides no randomness"))?;
         Ok(Self { key, count: AtomicU64::new(0), used: Mutex::default() })
     }
 

@@ -36,7 +36,7 @@ fn view(board: &Board, now: Duration) -> View {
     let state = board.state();
     let ago = |at: Duration| now.saturating_sub(at);
     let still =
-        (!runs).then(|| Note::new(Duration::ZERO, "The loop of this candidate stands still."));
+        (!runs).then(|| Note::new(Duration::ZERO, "The loop of this candidate is stalled."));
     let changes = state.history.iter().rev();
     let changes =
         changes.map(|change| Note::new(ago(change.seen), &told(change, &board.candidate)));
@@ -210,15 +210,15 @@ fn told(change: &Change, own: &str) -> String {
     match (change.event, name) {
         ("stood-down", _) => {
             let why = match change.reason.unwrap_or_default() {
-                "validity-ended" => "its time ran out before a renewal was answered",
+                "validity-ended" => "its validity ended before a renewal was answered",
                 "lease-lost" => "the lease was lost",
-                "left" => "it gave the lease back",
+                "left" => "it released the lease",
                 "work-failed" => "its work failed",
                 "resigned" => "it resigned",
                 "handed-over" => "it handed over",
                 other => other,
             };
-            format!("{own} leads no longer: {why}.")
+            format!("{own} no longer leads: {why}.")
         }
         (_, Some(name)) => format!("{name} leads{with}."),
         (_, None) => {

@@ -285,9 +285,9 @@ async fn figures_are_told_and_nothing_can_be_changed() {
     for (request, words) in [
         ("GET /pause", "send it as POST, not GET"),
         ("OPTIONS /resign", "send it as POST"),
-        ("POST /leader", "this can be read"),
-        ("DELETE /", "this can be read"),
-        ("POST /events", "this can be read"),
+        ("POST /leader", "this is read-only"),
+        ("DELETE /", "this is read-only"),
+        ("POST /events", "this is read-only"),
         ("GET /resigned", "/healthz"),
     ] {
         let (_, _, told) = get(&server, request).await;

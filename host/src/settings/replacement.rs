@@ -57,7 +57,8 @@ impl fmt::Display for Replacement {
             Some(_) => write!(f, "{who} that dies is replaced within about {within}")?,
             None => write!(
                 f,
-                "{who} that dies is replaced when its lease has run out, within about {within} (--failover {} shortens that)",
+                "{who} that dies is replaced when its lease expires, within about {within} (--failover {} shortens \
+                 that)",
                 format_duration(ADVISED.within)
             )?,
         }
@@ -88,7 +89,8 @@ mod tests {
     fn the_end_of_the_lease_is_told_with_what_is_faster() {
         assert_eq!(
             DEFAULT.to_string(),
-            "a machine that dies is replaced when its lease has run out, within about 21s (--failover 3s shortens that); a process that dies under its supervisor, at once"
+            "a machine that dies is replaced when its lease expires, within about 21s (--failover 3s shortens that); \
+             a process that dies under its supervisor, at once"
         );
         let unwatched = Replacement { watched: false, ..DEFAULT };
         assert!(unwatched.to_string().ends_with("under its supervisor, within 4s"), "{unwatched}");

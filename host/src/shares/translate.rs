@@ -93,8 +93,8 @@ fn may_be_done(class: ProblemClass) -> bool {
 
 fn no_plan(error: &serde_json::Error) -> Problem {
     let detail = format!(
-        "the plan of the shares cannot be read ({error}), so everything stays as it is; find out who else may write \
-         beside the election's blob, and delete the blob that ends with .{PLAN}"
+        "the plan of the shares cannot be read ({error}), so nothing changes; find out who else may write beside the \
+         election's blob, and delete the blob that ends with .{PLAN}"
     );
     Problem { class: ProblemClass::Configuration, detail }
 }

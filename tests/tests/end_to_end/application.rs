@@ -363,14 +363,14 @@ async fn what_makes_no_sense_is_told_at_once() {
     for (arguments, words) in [
         // As ever, with the new choice.
         (&["--every", "5s"][..], &["no handler is given", "add --no-work"][..]),
-        (&["--no-work"], &["--no-work", "no listener that the application could ask"]),
+        (&["--no-work"], &["--no-work", "the application needs a listener to ask"]),
         (
             &["--no-work", "--listen", "127.0.0.1:0", "--every", "5s", "--turn-timeout", "3s"],
-            &["--every", "--turn-timeout", "there are no turns without work"],
+            &["--every", "--turn-timeout", "without work there are no turns"],
         ),
         (
             &["--no-work", "--listen", "127.0.0.1:0", "--env", "A=b"],
-            &["--env", "an application that asks is no part of this process"],
+            &["--env", "an application that asks is not part of this process"],
         ),
         (
             &["--no-work", "--listen", "127.0.0.1:0", "--webhook", "http://127.0.0.1:1/"],
@@ -381,7 +381,7 @@ async fn what_makes_no_sense_is_told_at_once() {
         assert!(words.iter().all(|word| told.contains(word)), "{arguments:?}: {told}");
     }
     let told = said(&["observe", "nothing"]).await;
-    assert!(told.contains("no address is given, so nobody could ask this observer"), "{told}");
+    assert!(told.contains("no address is given, so this observer could not be asked"), "{told}");
     assert!(told.contains("nothing") && told.contains("election"), "{told}");
     let told = said(&["observe", "a/b", "--listen", "here"]).await;
     assert!(told.contains("\"here\" is not an address with a port"), "{told}");

@@ -89,7 +89,10 @@ async fn who_may_not_write_there_says_so_once_and_contends_all_the_same() {
     let access = Access::with(with_sas(&group.connection_string, scope, "rw"));
     let ben = group.start_with("ben", &access, Path::new(BEAT_HANDLER), &[]).unwrap();
     let told = |line: &Line| {
-        line.event["detail"].as_str().unwrap_or("").contains("does not show this candidate")
+        line.event["detail"]
+            .as_str()
+            .unwrap_or("")
+            .contains("this candidate is missing from tenure candidates")
     };
     timeout(SOON, ben.line_where(told)).await.unwrap();
     ada.terminate(SOON).await.unwrap();

@@ -107,8 +107,8 @@ async fn the_lease_of_a_process_that_is_killed_is_released() {
     assert_eq!(
         told,
         format!(
-            "the process that ran the election was killed by SIGKILL; nothing of its work runs any more, and \
-             its lease (term {term}) was released, so that another candidate can lead"
+            "the process that ran the election was killed by SIGKILL; nothing of its work runs any more, and its \
+             lease (term {term}) was released, so another candidate can lead"
         )
     );
     assert_eq!(scene.releases(), 1);
@@ -205,7 +205,7 @@ async fn a_process_that_stands_still_is_not_dead_and_a_will_that_is_too_old_is_n
     scene.hit_runner(Signal::KILL);
     let (told, code) = scene.last_words().await;
     assert_eq!(code, Some(128 + 9));
-    assert!(told.contains("was not sent: the lease has run out by itself"), "{told}");
+    assert!(told.contains("was not sent: the lease has expired"), "{told}");
     let releases = scene.about_the_lease().into_iter().filter(|e| e.verb == Verb::Release);
     assert_eq!(releases.count(), 0);
     let seen = scene.new.lines().len();
@@ -326,6 +326,6 @@ async fn a_lease_that_cannot_be_released_runs_out() {
     assert_eq!(old.end(SOON).await.unwrap().code(), Some(128 + 9));
     let told = old.event("problem", SOON).await;
     let told = told.event["detail"].as_str().unwrap();
-    let expected = format!("its lease (term {term}) could not be released before it ran out: ");
+    let expected = format!("its lease (term {term}) could not be released before it expired: ");
     assert!(told.contains(&expected), "{told}");
 }

@@ -128,7 +128,7 @@ async fn status_says_what_there_is_to_know_of_this_machine() {
     };
     let (code, said) = status(&[]).await;
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("here         nobody leads, because no candidate ran yet"), "{said}");
+    assert!(said.contains("here         nobody leads, because no candidate has run yet"), "{said}");
 
     let mut ada = group.start("ada", &[]).unwrap();
     ada.event("turn-ended", SOON).await;
@@ -138,7 +138,7 @@ async fn status_says_what_there_is_to_know_of_this_machine() {
     assert!(said.contains("the settings here say \"every 1h\""), "{said}");
     let (_, said) = status(&[("TENURE_NAME", "ada"), ("TENURE_EVERY", "2s")]).await;
     assert!(
-        said.contains("here         ada leads, which is the candidate of this machine's settings"),
+        said.contains("here         ada leads; that is the candidate with this machine's settings"),
         "{said}"
     );
     assert!(!said.contains("the settings here say"), "{said}");

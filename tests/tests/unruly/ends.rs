@@ -57,7 +57,7 @@ async fn a_trap_before_the_turn_is_one_of_the_turn() {
 #[tokio::test]
 async fn endless_recursion_is_a_trap() {
     let text = trapped(Stage::new("deep", None).turn().await);
-    assert_eq!(text, "its calls nest too deeply: the stack is used up");
+    assert_eq!(text, "its calls nest too deeply: the stack is full");
 }
 
 #[tokio::test]

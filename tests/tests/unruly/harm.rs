@@ -40,7 +40,7 @@ async fn a_flood_of_lines_is_cut_and_the_turn_goes_on() {
 fn are_cut(lines: &[String]) {
     assert!(lines[10_000].contains("limit of 10000 lines a turn"), "{}", lines[10_000]);
     let after = &lines[10_001..];
-    let told = after.iter().all(|line| line.ends_with("of the handler were left out"));
+    let told = after.iter().all(|line| line.ends_with("of the handler were dropped"));
     assert!(told && after.len() <= 1, "{after:?}");
 }
 
@@ -65,9 +65,9 @@ async fn what_the_host_holds_for_a_handler_is_bounded() {
         ("flood-at-once", "too much data"),
         ("headers", "too much data"),
         ("random", "exceeds limit"),
-        ("handles", "it holds too many things of the host"),
-        ("many-headers", "the host had to hold more than 32 MiB for it"),
-        ("many-requests", "the host had to hold more than 32 MiB for it"),
+        ("handles", "it holds too many of the host's resources"),
+        ("many-headers", "it used more than 32 MiB of the host's memory for headers"),
+        ("many-requests", "it used more than 32 MiB of the host's memory for headers"),
     ];
     for (mode, told) in traps {
         let stage = Stage::new(mode, None);

@@ -34,17 +34,16 @@ Examples:
     tenure doctor jobs/nightly";
 
 pub(super) const RUN_HELP: &str = "\
-Instead of --handler, any program can be the work; it is started anew for each turn:
+Instead of --handler, any program can be the work. It is started again for each turn:
 
   tenure run --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
 
-It sees this environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and \
-TENURE_TERM, TENURE_SLOT, TENURE_ATTEMPT, TENURE_VALUE (of --on-start), with --shares TENURE_SHARE_INDEX and \
-TENURE_SHARE_COUNT, and TENURE_DEADLINE, the \
-time at which it is killed unless a renewal puts that off, as most do. Exit code 0 is success. It and all that it started get SIGTERM one stop time before the leadership \
-ends, and SIGKILL half a second before it ends. What it leaves running when it ends is killed too. A turn that \
-was told to end counts as cut off, or timed out, whatever its exit code. Give the term to \
-whatever it writes to.
+It sees this environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_TERM, \
+TENURE_SLOT, TENURE_ATTEMPT, TENURE_VALUE (of --on-start), with --shares TENURE_SHARE_INDEX and TENURE_SHARE_COUNT, \
+and TENURE_DEADLINE, the time at which it is killed; most renewals extend it. Exit code 0 is success. The program \
+and everything that it started get SIGTERM one stop time before the leadership ends, and SIGKILL half a second \
+before the end. Processes that it leaves behind are killed too. A turn that got SIGTERM counts as cut off or timed \
+out, whatever its exit code. Pass the term on to whatever it writes to.
 
 More work than one process can do is split into shares, which all processes of the election divide among themselves:
 
@@ -54,92 +53,94 @@ Or each turn is one POST to a URL, with the turn as JSON:
 
   tenure run --election jobs/report --every 1h --webhook https://example.com/tick
 
-Any 2xx is success; everything else, redirects too, is a failed turn. A call that did not arrive is made again; one that \
-may have arrived, with --delivery at-least-once only. The header tenure-term holds the term; idempotency-key is the same for all \
-attempts at a turn. When the leadership ends the connection is cut, but what the receiver has \
-begun goes on: nobody here can stop it. So it must refuse a term smaller than one that it has \
+Any 2xx is success; every other answer, including a redirect, is a failed turn. A call that did not arrive is \
+retried; one that may have arrived is retried with --delivery at-least-once only. The header tenure-term holds the \
+term; idempotency-key is the same for all attempts at a turn. When the leadership ends, the connection is cut, but \
+the receiver may go on with the work: nobody here can stop it. So it must refuse a term smaller than one that it has \
 seen. Names of this machine are allowed, for a sidecar at http://localhost:3000/.
 
-Or this candidate leads for an application beside it, which asks http://localhost:8080/leader and acts by itself:
+Or this candidate leads for an application beside it, which asks http://localhost:8080/leader and does the work \
+itself:
 
   tenure run --election jobs/poller --no-work --listen 127.0.0.1:8080
 
 The answer says whether this candidate leads, under which term, and how long the application may act: for \
-valid_for_ms, counted from before it asked, or until valid_until. /watch tells each change. Nobody preempts the \
-application: it has to stop by itself when that time is over. When this candidate is told to end, it says no from \
-then on, and releases the lease when all that the application was told has run out, or after --grace.
+valid_for_ms, counted from before it asked, or until valid_until. /watch reports each change. Nobody preempts the \
+application: it must stop itself when that time is over. When this candidate is asked to end, it answers no from \
+then on. It releases the lease when the last time that it gave the application is over, or after --grace.
 
 Durations are written with their unit: 500ms, 15s, 1h30m.
 
-Every option that names a variable can be set by it; the command line wins. The storage account \
-and its credential come from the variables that Azure's own tools know, never from an argument: \
-AZURE_STORAGE_CONNECTION_STRING; or AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY, \
-AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_AUTH_TOKEN, an application (AZURE_CLIENT_SECRET), or else \
-the identity of the workload or the machine. The first of these that is set is used, and the log names it in its first line; TENURE_CREDENTIAL forces one. \
-For a secret in a variable NAME, the variable NAME_FILE may name a file that \
-holds it; the file is read again every few seconds.
+Every option that names a variable can be set by it; the command line takes precedence. The storage account and its \
+credential come from the variables that Azure's own tools know, never from an argument: \
+AZURE_STORAGE_CONNECTION_STRING; or AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, \
+AZURE_STORAGE_AUTH_TOKEN, an application (AZURE_CLIENT_SECRET), or else the identity of the workload or the machine. \
+Tenure uses the first one that is set, in this order, and names it in the first line of the log; TENURE_CREDENTIAL \
+overrides the choice. Instead of a secret in a variable NAME, the variable NAME_FILE may name a file that holds it; \
+the file is read again every few seconds.
 
-On SIGTERM, SIGINT or SIGHUP it begins no new turn, lets the running one end within the grace or stops \
-it, releases the lease and ends; a second signal, more than a second later, ends it at once. On SIGUSR1 it writes its role to standard error. It tells systemd when it is \
-ready, what its role is, and that it still makes progress (Type=notify, WatchdogSec=).
+On SIGTERM, SIGINT or SIGHUP it begins no new turn, gives the running one the grace to end and then stops it, \
+releases the lease and ends; a second signal, more than a second later, ends it at once. On SIGUSR1 it writes its \
+role to standard error. It tells systemd when it is ready, what its role is, and that it still makes progress \
+(Type=notify, WatchdogSec=).
 
-The process that is started is a small supervisor; its child, the same program, runs the election. When \
-that one dies, the supervisor kills what is left of its work, sees the end of it, releases the lease by \
-the leader's last will, and ends with the same exit code, or 128 and the number of the signal. If the \
-supervisor is killed (kill -9), its child dies too, and the others wait for the lease to end. Where there is no last will (on \
+The process that you start is a small supervisor; its child, the same program, runs the election. When the child \
+dies, the supervisor kills what is left of its work and waits until it is gone. It then releases the lease by the \
+leader's last will, and ends with the same exit code, or with 128 and the number of the signal. If the supervisor is \
+killed (kill -9), its child dies too, and the others wait for the lease to end. Where there is no last will (on \
 Windows; on macOS with a command as the work), the log says why.
 
-Exit codes: 0 the candidate left; 1 a second signal ended it; 2 something was wrong with the \
-settings, and nothing was sent; 101, or 128 and the number of a signal: the process that ran the election \
-died. No error of the store or of the work ends it: what goes wrong later is reported, and retried.";
+Exit codes: 0 the candidate left; 1 a second signal ended it; 2 something was wrong with the settings, and nothing \
+was sent; 101, or 128 and the number of a signal: the process that ran the election died. No error of the store or \
+of the work ends it: later errors are reported, and retried.";
 
 #[cfg_attr(not(unix), allow(dead_code, reason = "there is no such command"))]
 pub(super) const LOCK_HELP: &str = "\
-It waits until nobody else holds the lease of the blob, runs the command once, releases the lease, and ends \
-with the command's exit code. The lease is renewed meanwhile. When that fails, the command and all that it started \
-get SIGTERM before the lease must be given up, as long before as --stop-time says, and SIGKILL half a second before. So it \
-never runs beside the next holder's command. What it leaves running when it ends is killed.
+It waits until nobody else holds the lease of the blob, runs the command once, releases the lease, and ends with the \
+command's exit code. The lease is renewed while the command runs. If renewals fail, the command and everything that \
+it started get SIGTERM one --stop-time before the lease must be given up, and SIGKILL half a second before. So the \
+command never runs beside the next holder's. Processes that it leaves behind are killed.
 
   tenure lock jobs/migration -- ./migrate.sh
   tenure lock --if-free jobs/report -- ./report.sh || test $? = 75
 
-The command has the standard input, output and error and the terminal of this process; Ctrl-Z does not \
-stop it, since it would keep the lock. What goes wrong is told on standard error, everything else only with --log. It sees \
-this environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_TERM, a number that rises \
-with each holder: give it to whatever the command writes to, which can then refuse an earlier holder. TENURE_DEADLINE \
-is the time at which it is killed unless a renewal puts that off, as most do.
+The command has the standard input, output and error and the terminal of this process; Ctrl-Z does not stop it, \
+since it would keep the lock. Problems go to standard error; everything else is logged only with --log. It sees this \
+environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_TERM, a number that rises \
+with each holder: give it to whatever the command writes to, which can then refuse an earlier holder. \
+TENURE_DEADLINE is the time at which it is killed; most renewals extend it.
 
-While the command runs, it is sent the signals that this process gets: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2. \
-Before that they end the waiting.
+While the command runs, this process passes on the signals that it gets: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 \
+and SIGUSR2. While it waits, they end the waiting.
 
-The blob is that of an election, and no election should share it: `tenure status`, `history` and `break` work on it.
+The lock is an election's blob, so `tenure status`, `history` and `break` work on it. No other election should use it.
 
-Exit codes: the command's own; 128 and the number of a signal, if one ended the command or the waiting; 75 the lock was not \
-acquired in time, or was not free, and nothing was run; 76 the lock was lost while the command ran, and the command was \
-ended for that; 125 something was wrong with the settings or with this program itself, and nothing was run; 126 the command \
-cannot be executed; 127 there is no such command.";
+Exit codes: the command's own; 128 and the number of a signal, if one ended the command or the waiting; 75 the lock \
+was not acquired in time, or was not free, and nothing was run; 76 the lock was lost while the command ran, and the \
+command was ended for that; 125 something was wrong with the settings or with this program itself, and nothing was \
+run; 126 the command cannot be executed; 127 there is no such command.";
 
 pub(super) const OBSERVE_HELP: &str = "\
-It answers at --listen what a candidate answers, /leader and /watch among it, of elections in which it takes no part: \
-it never leads, and writes nothing, so that a credential that may only read blobs is enough.
+It answers at --listen as a candidate does, with /leader and /watch among others, but takes no part in the \
+elections. It never leads and writes nothing, so a credential that may only read blobs is enough.
 
   tenure observe jobs/nightly --listen 127.0.0.1:8080
   tenure observe --config tenure.toml --listen 127.0.0.1:8080
 
-It polls as a follower does, about 1,200 requests an hour for each election. Where the leader put an address on record that \
-can be reached, it hears of changes at once, so that --poll 60s is enough: 80 requests an hour.
+It polls as a follower does, about 1,200 requests an hour for each election. Where it can reach the address that the \
+leader put on record, it learns of changes at once. Then --poll 60s is enough: 80 requests an hour.
 
 For an application that is to act itself while it leads, see `tenure run --no-work`.
 
-It ends with SIGTERM, SIGINT or SIGHUP. Exit codes: 0 it was ended; 1 a second signal ended it; 2 something was wrong \
-with the settings, and nothing was sent.";
+It ends with SIGTERM, SIGINT or SIGHUP. Exit codes: 0 it was ended; 1 a second signal ended it; 2 something was \
+wrong with the settings, and nothing was sent.";
 
 pub(super) const CHECK_HELP: &str = "\
-It takes all that `tenure run` takes, judges it in the same way, and takes no part in the election: put \
-check in the place of run. It says for each election when its next turns are, what work was found and what that may \
-reach, and which account and credential are used. Then it reads the election's blob once; with --offline it sends nothing.
+It accepts everything that `tenure run` accepts, and checks it in the same way, but takes no part in the election: \
+replace run by check. For each election it shows when the next turns are, which work was found, what that may reach, \
+and which account and credential are used. Then it reads the election's blob once; with --offline it sends nothing.
 
-It writes nothing to the account. Whether a candidate may do there what it has to do is for `tenure doctor`, which \
+It writes nothing to the account. To test that a candidate has all permissions there, use `tenure doctor`, which \
 tries each request on a blob of its own.
 
 Exit codes: 0 all is well; 1 the settings are right, but the account was not reached or refused; 2 a setting is wrong.";
@@ -151,20 +152,19 @@ that nobody leads and those whose last turn failed come first.
 Exit codes: 0 somebody leads; 1 nobody does; 2 it could not be found out. Of several elections, the worst.";
 
 pub(super) const WATCH_HELP: &str = "\
-It looks, and takes no part. Changes that come and go between two looks are not seen.
+It only reads, and takes no part. It misses changes that come and go between two reads.
 
-It ends with SIGINT (Ctrl-C) or SIGTERM, or when nobody reads any more. Exit codes: 0 it was \
-ended; 2 something is wrong with the settings.";
+It ends with SIGINT (Ctrl-C) or SIGTERM, or when nobody reads any more. Exit codes: 0 it was ended; 2 something is \
+wrong with the settings.";
 
 pub(super) const DOCTOR_HELP: &str = "\
-It connects to the storage account, and tries each request that a candidate \
-sends. It does so on an empty blob of its own beside the election's, \
-BLOB.doctor-…, and removes that. A credential that may not delete blobs leaves \
-one of them, BLOB.doctor. A missing container is created, as a candidate would \
-create it. The election itself is only read, so this may run beside candidates.
+It connects to the storage account, and tries each request that a candidate sends. It does so on an empty blob of \
+its own beside the election's, BLOB.doctor-…, and deletes it. A credential that may not delete blobs leaves one \
+blob, BLOB.doctor. A missing container is created, as a candidate would create it. The election itself is only read, \
+so this may run beside candidates.
 
-It examines the account, and does not need to know the work. What schedule and work come to is for \
-`tenure check`, which writes nothing.
+It tests the account, and needs no work to be set. To test schedule and work, use `tenure check`, which writes \
+nothing.
 
 Exit codes: 0 all is well, for an emulator too; 1 there are warnings; 2 something failed, or a setting is wrong; 130 \
 it was interrupted.";
@@ -175,80 +175,79 @@ The record on the blob keeps the newest leaders, ten at most.
 Exit codes: 0 somebody led; 1 nobody ever did; 2 it could not be found out.";
 
 pub(super) const CANDIDATES_HELP: &str = "\
-Each candidate leaves its name in the blob BLOB.candidates beside the election's, soon after it starts and about every \
-eleven minutes, if its credential lets it. One that has ended stays on the list for half an hour. There is room for some eighty \
-candidates with addresses; of more of them, those seen last are shown. Who leads is for `tenure status`.
+Each candidate leaves its name in the blob BLOB.candidates beside the election's, soon after it starts and about \
+every eleven minutes, if its credential lets it. One that has ended stays on the list for half an hour. There is \
+room for some eighty candidates with addresses; of more, only those seen last are shown. To see who leads, use \
+`tenure status`.
 
 Exit codes: 0 somebody was seen; 1 nobody was; 2 it could not be found out.";
 
 pub(super) const SHARES_HELP: &str = "\
-Who should hold what is said by the plan beside the election's blob, which the leader of the whole writes. Each share is an \
-election of its own, BLOB.share.S.I-of-n for share I of the S-th split: who does hold it, and since when, is said by its record. \
-What is held by another member than the plan says, or by none, moves. A member without a sign has left, or died, or is \
-about to be named no more. Of more than 1,000 shares the plan alone is told.
+The plan beside the election's blob says who should hold each share; the leader of the whole writes it. Each share \
+is an election of its own, BLOB.share.S.I-of-n for share I of the S-th split; its record says who holds it, and \
+since when. A share moves when its holder is not the one in the plan, or when it has none. A member without a sign \
+has left or died, or will soon be dropped. With more than 1,000 shares, only the plan is shown.
 
-Exit codes: 0 each share is held by the member that should hold it; 1 not each is, or another number was asked for; 2 it could \
-not be found out.";
+Exit codes: 0 each share is held by the member that should hold it; 1 not each is, or another number was asked for; \
+2 it could not be found out.";
 
 pub(super) const RESHARE_HELP: &str = "\
-All work stops in all processes, since two splits must not run beside each other. The leader of the whole closes each share, \
-so that no process that was frozen wins it later, and then plans the new ones. They are new elections: slots, outcomes and \
-history begin anew. Processes need not be restarted; --shares of theirs counts for the first plan only.
+All work stops in all processes, since two splits must not run side by side. The leader of the whole closes each \
+share, so that a process that was frozen cannot win it later. Then it plans the new ones. They are new elections: \
+slots, outcomes and history start again. Processes need not be restarted; their --shares counts for the first plan \
+only.
 
   tenure reshare jobs/orders --shares 64
 
-It asks before it does so. What comes of it is shown by `tenure shares`.
+It asks for confirmation first. `tenure shares` shows the progress.
 
-Exit codes: 0 it was asked for, or is so already; 1 it was not, or may have been; 2 something was wrong with the settings, or \
-nobody was there to agree.";
+Exit codes: 0 it was asked for, or is so already; 1 it was not, or may have been; 2 something was wrong with the \
+settings, or nobody was there to agree.";
 
 pub(super) const STEER_HELP: &str = "\
-The candidate must run with --listen and a control token; the same token is given here, by the \
-variable TENURE_CONTROL_TOKEN or --control-token-file. Without --at, the order goes to the leader at the \
-address that it put on record (--address, an http:// or https:// URL of its listener).
+The candidate must run with --listen and a control token; the same token is given here, by the variable \
+TENURE_CONTROL_TOKEN or --control-token-file. Without --at, the order goes to the leader at the address that it put \
+on record (--address, an http:// or https:// URL of its listener).
 
-Exit codes: 0 it is done; 1 it was ordered, but did not come about in time; 2 it was not ordered, \
-and nothing has changed.";
+Exit codes: 0 it is done; 1 it was ordered, but did not happen in time; 2 it was not ordered, and nothing has changed.";
 
 pub(super) const PAUSE_HELP: &str = "\
-The candidate must run with --listen and a control token; the same token is given here, by the \
-variable TENURE_CONTROL_TOKEN or --control-token-file. --election is needed where several \
-elections are at the listener.
+The candidate must run with --listen and a control token; the same token is given here, by the variable \
+TENURE_CONTROL_TOKEN or --control-token-file. --election is needed where the listener serves several elections.
 
 Exit codes: 0 it is done; 2 it was not ordered, and nothing has changed.";
 
 pub(super) const TRIGGER_HELP: &str = "\
-It leaves a trigger on a small blob beside the election's, BLOB.trigger, and tells the leader at the address \
-that it put on record. That needs permission to write there, and no control token. With --at the leader leaves it: that \
-needs the control token (TENURE_CONTROL_TOKEN or --control-token-file), and no access to the account.
+It writes a trigger to a small blob beside the election's, BLOB.trigger, and notifies the leader at the address that \
+it put on record. That needs permission to write there, but no control token. With --at the leader writes the \
+trigger: that needs the control token (TENURE_CONTROL_TOKEN or --control-token-file), but no access to the account.
 
-The turn is claimed like any other, after the one that runs, and before slots that wait. It is run once, or with --delivery \
-at-least-once until it succeeds. When nobody leads, or all candidates are paused, the next leader runs it. One that nobody \
-claims within an hour is not run. Eight may wait at a time. Work that lasts as long as the leadership (--while-leading) has no turns, \
-so it is refused.
+The turn is claimed like any other, after the one that runs, and before slots that wait. It is run once, or with \
+--delivery at-least-once until it succeeds. When nobody leads, or all candidates are paused, the next leader runs \
+it. One that nobody claims within an hour is not run. Eight may wait at a time. Work that lasts as long as the \
+leadership (--while-leading) has no turns, so it is refused.
 
-The same command again with the same --id asks for no second turn, and tells what became of the first. When 17 other \
-triggers were claimed after it, the name is forgotten, and the command asks for a turn again.
+The same command again with the same --id asks for no second turn, and reports the state of the first. When 17 other \
+triggers have been claimed after it, the name is forgotten, and the command asks for a turn again.
 
   tenure trigger jobs/nightly --wait 10m
 
-Exit codes: 0 it waits or had its turn, with --wait: the turn succeeded; 1 with --wait: it was not over in time; \
-2 it was not placed; 3 with --wait: the turn ended otherwise, or will not be run, or nobody knows how it ended.";
+Exit codes: 0 it waits or had its turn, with --wait: the turn succeeded; 1 with --wait: it was not over in time; 2 \
+it was not placed; 3 with --wait: the turn did not succeed, or will not be run, or its outcome is unknown.";
 
 pub(super) const BREAK_HELP: &str = "\
-For a leader that nobody can reach any more. Without --period what is left of its lease runs out, \
-so that it has stopped by then: no two leaders overlap. With a shorter period it goes on until its next renewal meets the broken lease, \
-and may overlap with the next leader.
+Use it for a leader that cannot be reached any more. Without --period, its lease runs to its end, and by then the \
+leader has stopped: no two leaders overlap. With a shorter period it goes on until its next renewal fails, and may \
+overlap with the next leader.
 
-Exit codes: 0 the lease is broken, or nobody held it; 1 it was not broken; 2 something was wrong \
-with the settings, or nobody was there to agree.";
+Exit codes: 0 the lease is broken, or nobody held it; 1 it was not broken; 2 something was wrong with the settings, \
+or nobody was there to agree.";
 
 pub(super) const RESET_SLOT_HELP: &str = "\
-A slot in the future is a problem that every leader reports: somebody wrote the record by hand, or \
-the service's clock was wrong. Only a leader may write the record, so this takes the lease for a \
-moment: the present leader loses it when its time has run out. Its turns of the timer wait \
-anyway; one for --on-start would be cut off. Slots that were run while a clock was ahead run \
-again when they come.
+A slot in the future is a problem that every leader reports: somebody wrote the record by hand, or the service's \
+clock was wrong. Only a leader may write the record, so this command takes the lease for a moment, once the present \
+leader's has expired. Its scheduled turns wait anyway; a turn for --on-start would be cut off. Slots that were run \
+while a clock was ahead run again when they come.
 
-Exit codes: 0 there is no such slot any more; 1 it was not done; 2 something was wrong with the \
-settings, there is no such election, or nobody was there to agree.";
+Exit codes: 0 there is no such slot any more; 1 it was not done; 2 something was wrong with the settings, there is \
+no such election, or nobody was there to agree.";

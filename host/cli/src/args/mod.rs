@@ -37,7 +37,7 @@ pub(super) enum Command {
     /// Takes part in an election, and runs the handler while it leads
     #[command(after_help = RUN_HELP)]
     Run,
-    /// Judges the settings of `tenure run`, and says what they come to: schedule, work, account
+    /// Checks the settings of `tenure run`, and shows what they mean: schedule, work, account
     #[command(after_help = CHECK_HELP)]
     Check,
     /// Runs a command once, while it holds the lease of a blob, and ends with its exit code
@@ -53,19 +53,19 @@ pub(super) enum Command {
     /// Shows what changes: who leads, the lease, turns, problems
     #[command(after_help = WATCH_HELP)]
     Watch,
-    /// Tries from this machine all that an election needs, and says what is wrong and what to do
+    /// Tests from this machine everything that an election needs, and says what is wrong and what to do
     #[command(after_help = DOCTOR_HELP)]
     Doctor,
     /// Shows who led, the newest first
     #[command(after_help = HISTORY_HELP)]
     History,
-    /// Forgets a claimed slot that lies in the future and keeps all turns waiting
+    /// Forgets a claimed slot that lies in the future and blocks all turns
     #[command(after_help = RESET_SLOT_HELP)]
     ResetSlot,
     /// Shows the candidates that were seen in the last half hour
     #[command(after_help = CANDIDATES_HELP)]
     Candidates,
-    /// Shows who holds which shares of work that is split, and what moves
+    /// Shows who holds which shares of split work, and what moves
     #[command(after_help = SHARES_HELP)]
     Shares,
     /// Asks for another number of shares
@@ -86,7 +86,7 @@ pub(super) enum Command {
     /// Has the leader run a turn now, outside the schedule
     #[command(after_help = TRIGGER_HELP)]
     Trigger,
-    /// Breaks the lease, whoever holds it, reachable or not
+    /// Breaks the lease, even when its holder cannot be reached
     #[command(after_help = BREAK_HELP)]
     Break,
     /// Makes one component of the election and a handler, for Spin, wasmCloud and other platforms
@@ -119,7 +119,7 @@ pub(super) fn advised(mut error: clap::Error, words: &[OsString]) -> clap::Error
             let word = context(ContextKind::InvalidSubcommand);
             if word.eq_ignore_ascii_case("version") {
                 error.remove(ContextKind::SuggestedSubcommand);
-                "tenure --version tells it"
+                "tenure --version shows it"
             } else {
                 if let Some(meant) = meant(&word) {
                     let meant = ContextValue::Strings(vec![meant]);
@@ -129,7 +129,7 @@ pub(super) fn advised(mut error: clap::Error, words: &[OsString]) -> clap::Error
             }
         }
         ErrorKind::UnknownArgument if is_taken_apart(words) => {
-            "put quotes around a cron expression, since the shell takes it apart: --cron '0 3 * * *'"
+            "put quotes around a cron expression, since the shell splits it: --cron '0 3 * * *'"
         }
         ErrorKind::UnknownArgument
             if ["tenure run", "tenure check", "tenure lock"]
@@ -139,7 +139,7 @@ pub(super) fn advised(mut error: clap::Error, words: &[OsString]) -> clap::Error
         {
             match words.iter().any(|word| word.to_string_lossy().starts_with("--config")) {
                 true => {
-                    "all elections of the file are meant, so leave out their names; put -- before a command"
+                    "the command is for all elections of the file, so leave out their names; put -- before a command"
                 }
                 false => "put -- before a command",
             }
@@ -210,7 +210,7 @@ mod tests {
         let told = refused("tenure run --election jobs/x --every 5s true --all");
         assert!(told.contains("unexpected argument 'true'") && told.contains(tip), "{told}");
         let told = refused("tenure check --config tenure.toml jobs/x");
-        assert!(told.contains("all elections of the file are meant"), "{told}");
+        assert!(told.contains("the command is for all elections of the file"), "{told}");
         for other in ["tenure run --evry 5s", "tenure store true"] {
             assert!(
                 !refused(other).contains("as a value") && !refused(other).contains(tip),
@@ -252,7 +252,7 @@ mod tests {
         assert!(!refused("tenure lead").contains("similar"), "{}", refused("tenure lead"));
         let told = refused("tenure version");
         assert!(
-            told.contains("tip: tenure --version tells it") && !told.contains("similar"),
+            told.contains("tip: tenure --version shows it") && !told.contains("similar"),
             "{told}"
         );
     }

@@ -7,14 +7,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 const COMPOSE_HELP: &str = "\
-The composed component runs one whole turn for each call: as a command (wasi:cli/run), as an HTTP \
-server (POST /tick, GET /leader, GET /healthz) or by Spin's cron trigger. It is configured by the \
-variables TENURE_ELECTION, AZURE_STORAGE_CONNECTION_STRING, TENURE_EVERY or TENURE_CRON and the \
-others; over HTTP, TENURE_TICK_TOKEN too. The handler sees none of them.
+The composed component runs one whole turn for each call: as a command (wasi:cli/run), as an HTTP server (POST \
+/tick, GET /leader, GET /healthz) or by Spin's cron trigger. It is configured by the variables TENURE_ELECTION, \
+AZURE_STORAGE_CONNECTION_STRING, TENURE_EVERY or TENURE_CRON and the others; over HTTP, TENURE_TICK_TOKEN too. The \
+handler sees none of them.
 
-Nothing renews the lease beside a turn there: it is 60 s long, and a turn that takes longer than \
-48 s is reported as overran. A handler that traps takes the whole instance with it: its slot \
-stays claimed, and the lease runs out instead of being released.
+Nothing renews the lease beside a turn there: it is 60 s long, and a turn that takes longer than 48 s is reported as \
+overran. A handler that traps ends the whole instance: its slot stays claimed, and the lease is not released, but \
+expires.
 
 Exit codes: 0 it is written; 2 it is not.";
 
@@ -27,7 +27,7 @@ pub(crate) struct ComposeArguments {
     /// Where to write the composed component
     #[arg(short, long, value_name = "APP.wasm")]
     pub output: PathBuf,
-    /// Replaces a file that is there already
+    /// Replaces an existing file
     #[arg(long)]
     pub force: bool,
 }
@@ -42,11 +42,11 @@ pub(crate) struct StoreArguments {
 
 #[cfg(feature = "demo")]
 const DEMO_HELP: &str = "\
-Everything runs on this machine, on free ports of 127.0.0.1, and is gone afterwards. Whoever \
-reaches the page can look at it; its buttons need the token in the address that is printed.
+Everything runs on this machine, on free ports of 127.0.0.1, and is gone afterwards. Anyone who reaches the page can \
+read it; its buttons need the token in the address that is printed.
 
-Exit codes: 0 all went well, with --page until Ctrl-C; 1 turns overlapped, or something did not \
-happen; 2 it could not be started; 130 it was interrupted.";
+Exit codes: 0 all went well, with --page until Ctrl-C; 1 turns overlapped, or an expected event did not happen; 2 it \
+could not be started; 130 it was interrupted.";
 
 #[cfg(feature = "demo")]
 #[derive(Args)]
@@ -78,7 +78,7 @@ pub(crate) struct CompletionsArguments {
 
 #[derive(Args)]
 pub(crate) struct ManArguments {
-    /// Where to write all pages, tenure.1, tenure-run.1 and so on; without it, the first one is printed
+    /// Where to write all pages, tenure.1, tenure-run.1 and so on; without it, only the first one is printed
     pub directory: Option<PathBuf>,
 }
 

@@ -139,9 +139,9 @@ fn rules(agenda: &Agenda) -> String {
         }
     };
     let missed = match agenda.missed {
-        Missed::Skip => "missed ones are skipped".to_owned(),
-        Missed::Once => "one turn stands for all missed ones".to_owned(),
-        Missed::All(most) => format!("the newest {most} missed ones run"),
+        Missed::Skip => "missed slots are skipped".to_owned(),
+        Missed::Once => "one turn stands for all missed slots".to_owned(),
+        Missed::All(most) => format!("the newest {most} missed slots run"),
     };
     format!("; each slot {delivery}, {missed}")
 }
@@ -229,7 +229,7 @@ fn summary(checked: &[Checked<'_>]) -> String {
     match checked.iter().filter(failed).count() {
         0 => format!("{count}: the settings are right\n"),
         some => format!(
-            "{count}: the settings are right, but the account of {some} was not reached, or refused\n"
+            "{count}: the settings are right, but the account of {some} was not reached, or refused the request\n"
         ),
     }
 }

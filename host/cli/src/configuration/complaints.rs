@@ -86,8 +86,7 @@ impl Configuration {
             let (problem, advice) = unopened.unwrap_or((problem, advice));
             let (problem, advice) = match quoted(&variable, self.settings.get(&variable)) {
                 Some(advice) => (
-                    "the quotes are a part of the value, since no shell takes them away here"
-                        .to_owned(),
+                    "the quotes are part of the value, since no shell removes them here".to_owned(),
                     advice,
                 ),
                 None => (problem, advice),
@@ -123,8 +122,8 @@ fn unopened(path: &Path) -> Option<(String, String)> {
         Ok(known) if known.is_dir() => ("is a directory".to_owned(), "name the file in it"),
         Err(error) if in_root => (format!("cannot be read: {error}"), "check the path"),
         Ok(_) if in_root => (
-            "lies directly in the root directory, which is not opened to the component".to_owned(),
-            "put it into a directory of its own",
+            "is directly in the root directory, which is not opened to the component".to_owned(),
+            "move it into a directory of its own",
         ),
         _ => return None,
     };

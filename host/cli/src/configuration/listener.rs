@@ -40,7 +40,7 @@ impl Configuration {
                             "choose an address of this machine, or 0.0.0.0 or [::] for all of them"
                         }
                         ErrorKind::PermissionDenied => "choose a port from 1024 on",
-                        _ => "choose another port, or end what listens there",
+                        _ => "choose another port, or end the program that listens there",
                     },
                 ),
             },
@@ -52,8 +52,8 @@ impl Configuration {
     /// Complains of what is of no use where nothing listens.
     pub(crate) fn judge_unheard(&mut self) {
         for (setting, problem) in [
-            (&LISTEN_HOST, "there is no listener that could be asked by a name"),
-            (&CONTROL_TOKEN_FILE, "there is no listener on which the token could be used"),
+            (&LISTEN_HOST, "this needs a listener, and there is none"),
+            (&CONTROL_TOKEN_FILE, "the token needs a listener, and there is none"),
         ] {
             // A variable may be set for others.
             if self.given.is_written(setting) {

@@ -126,7 +126,7 @@ impl Configuration {
         for setting in OF_TURNS {
             // A variable may be set for others.
             if self.given.is_written(setting) {
-                let problem = "there are no turns without work: the application may act for as long as this \
+                let problem = "without work there are no turns: the application may act for as long as this \
                                candidate leads";
                 self.complain_of_use(setting, problem, "leave it out, or leave out --no-work");
             }
@@ -134,7 +134,7 @@ impl Configuration {
         self.clear(&OF_TURNS);
         self.settings.set(names::WHILE_LEADING, "true");
         if self.given.text(&LISTEN).is_none() {
-            let problem = "there is no listener that the application could ask";
+            let problem = "the application needs a listener to ask, and there is none";
             self.complain_of_use(&NO_WORK, problem, "add --listen, like --listen 127.0.0.1:8080");
         }
     }
@@ -153,7 +153,7 @@ impl Configuration {
             this.settings.set(names::NAME, default_name());
         }
         if this.given.text(&LISTEN).is_none() {
-            const PROBLEM: &str = "no address is given, so nobody could ask this observer";
+            const PROBLEM: &str = "no address is given, so this observer could not be asked";
             this.complain(&LISTEN, PROBLEM, LISTEN.advice);
         }
         this

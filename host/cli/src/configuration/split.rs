@@ -23,8 +23,8 @@ impl Split {
     /// What people should know at the start.
     pub(crate) fn note(self, member: &str) -> String {
         format!(
-            "the work is split into {} shares, unless others agreed on another number before; this process is there \
-             for them as {member}, a name that no other one may have. Who holds which: tenure shares",
+            "the work is split into {} shares, unless others agreed on another number before; this process takes \
+             part as {member}, and no other process may have that name. To see who holds which: tenure shares",
             self.count
         )
     }
@@ -38,7 +38,7 @@ impl Configuration {
             for setting in [&CAPACITY, &MAX_SHARES] {
                 // A variable may be set for others.
                 if self.given.is_written(setting) {
-                    let problem = "this is for work that is split, and this work is not";
+                    let problem = "this is only for work that is split";
                     self.complain_of_use(setting, problem, "add --shares, or leave it out");
                 }
             }
@@ -52,12 +52,12 @@ impl Configuration {
             self.complain_of_use(&SHARES, problem, "run a process for each, or leave out the list");
         }
         if self.given.is_on(&NO_WORK) {
-            let problem = "an application that asks would have to ask about each share";
+            let problem = "shares are for work that Tenure runs, not for an application that asks";
             self.complain_of_use(&SHARES, problem, "leave out --no-work, or leave out --shares");
         }
         for setting in [&PRIORITY, &MAX_TENURE] {
             if self.given.is_written(setting) {
-                let problem = "who holds a share is said by the plan alone";
+                let problem = "only the plan decides who holds a share";
                 self.complain_of_use(setting, problem, "leave it out, or leave out --shares");
             }
         }

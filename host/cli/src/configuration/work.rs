@@ -95,18 +95,18 @@ fn of_host(entry: &str) -> Option<(&'static str, String)> {
     if entry.contains(',') {
         let several: Vec<_> = entry.split(',').map(str::trim).collect();
         let several = shown(&several.join(" and "));
-        return Some(("these are several hosts", format!("give each by itself: {several}")));
+        return Some(("this is a list of hosts", format!("give each separately: {several}")));
     }
     if let Some((host, _)) =
         authority.split_once(['/', '?', '#']).filter(|(host, _)| !host.is_empty())
     {
         let host = shown(&format!("{scheme}{host}"));
         let advice = format!("leave the path out: {host} allows all paths there");
-        return Some(("a host is allowed as a whole, and not single paths", advice));
+        return Some(("only whole hosts can be allowed, not single paths", advice));
     }
     if authority.contains('*') {
         let advice = "name each host, like a.example.com and b.example.com";
-        return Some(("there are no patterns of hosts", advice.to_owned()));
+        return Some(("patterns of hosts are not supported", advice.to_owned()));
     }
     let port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if port(authority.strip_prefix(':').unwrap_or(authority)) {
@@ -122,7 +122,7 @@ fn of_host(entry: &str) -> Option<(&'static str, String)> {
     if lower == "localhost" || lower.ends_with(".localhost") {
         let instead = shown(&format!("{scheme}127.0.0.1{rest}"));
         return Some((
-            "a handler reaches this machine by its address alone, since a name can be made to stand for it",
+            "a handler may reach this machine only by its address, since any name can be made to resolve to it",
             format!("write {instead} (or [::1]), and that address in the handler's URL too"),
         ));
     }

@@ -31,9 +31,7 @@ fn judge(origin: &str, probed: Result<Reached, Unreached>) -> Finding {
             let others = reached.passed_over.join("; ");
             Finding::warning(
                 CHECK,
-                format!(
-                    "{told}; other addresses of it did not answer ({others}): check the network"
-                ),
+                format!("{told}; its other addresses did not answer ({others}): check the network"),
             )
         }
         Err(Unreached::Name(why)) => Finding::failed(

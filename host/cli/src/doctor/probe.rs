@@ -106,8 +106,8 @@ fn explain(error: &std::io::Error) -> String {
     let advice = match tls {
         Some(rustls::Error::InvalidCertificate(bad)) => match bad {
             Bad::UnknownIssuer => {
-                "its certificate comes from an authority that this machine does not trust; give that \
-                 authority with --ca-file, or look for a proxy that intercepts TLS"
+                "its certificate is from an authority that this machine does not trust; add that authority with \
+                 --ca-file, or look for a proxy that intercepts TLS"
             }
             Bad::Expired | Bad::ExpiredContext { .. } => {
                 "its certificate has expired, unless this machine's clock is wrong"
@@ -124,7 +124,7 @@ fn explain(error: &std::io::Error) -> String {
         Some(rustls::Error::InvalidMessage(_)) => {
             "what answers does not speak TLS; check scheme and port of the endpoint"
         }
-        _ => "TLS could not be begun; look for a firewall or a proxy in between",
+        _ => "the TLS handshake failed; look for a firewall or a proxy in between",
     };
     format!("{advice} ({error})")
 }

@@ -112,7 +112,7 @@ impl Elections {
                 given.get(&ELECTION).map(Value::told).unwrap_or_default(),
                 "the file has no such election",
                 format!(
-                    "name one that it has ({}), or leave out the file",
+                    "name one of its elections ({}), or leave out the file",
                     shown(&there.join(", "))
                 ),
             ));
@@ -154,7 +154,7 @@ impl Elections {
         if self.given.len() > 1 {
             self.complaints = vec![Complaint::new(
                 ELECTION.option(),
-                "the file has several elections, and this is for one",
+                "the file has several elections, and this command needs one",
                 format!("name one of them: {}", names.join(", ")),
             )];
         }
@@ -169,7 +169,7 @@ impl Elections {
             for source in given.into_iter().chain(set.map(str::to_owned)) {
                 self.complaints.push(Complaint::new(
                     source,
-                    "the file has several elections, and this is for one",
+                    "the file has several elections, and this command needs one",
                     format!("set {} in the election's table of the file", setting.name),
                 ));
             }
@@ -192,7 +192,7 @@ impl Elections {
             if !seen.insert(election.text()) {
                 self.complaints.push(Complaint::new(
                     election.told(),
-                    "this election is in the file already",
+                    "the file has this election already",
                     "give each election a blob of its own",
                 ));
             }

@@ -17,8 +17,8 @@ const HELP: &str =
     "the keys are the options of `tenure run` without their dashes: see tenure run --help";
 
 /// For a command that is written as people type it.
-const LINE: &str = "write the program and each argument by itself, as in command = [\"backup\", \"--all\"]; \
-                    for what only a shell does, command = [\"sh\", \"-c\", \"…\"]";
+const LINE: &str = "write the program and each argument as separate strings, as in command = [\"backup\", \
+                    \"--all\"]; to run a shell line, command = [\"sh\", \"-c\", \"…\"]";
 
 /// The settings of the file's beginning, or of one election.
 #[derive(Default)]
@@ -95,7 +95,7 @@ impl Reader<'_> {
         let problem = format!("this is not TOML: {}", printable(problem));
         let advice = match key {
             Some(key) => example(key),
-            None => "mend it; https://toml.io shows how it is written".to_owned(),
+            None => "correct it; https://toml.io describes the format".to_owned(),
         };
         self.complain(at, None, &problem, &advice);
     }
@@ -116,7 +116,7 @@ impl Reader<'_> {
                     self.complain(
                         at,
                         Some("election"),
-                        "this is one table, and there may be several elections",
+                        "this is a single table, but elections are a list of tables",
                         "write it with two brackets: [[election]]",
                     );
                     content.elections = vec![self.section(at, entries)];
@@ -142,12 +142,7 @@ impl Reader<'_> {
     fn elections(&mut self, span: Range<usize>, tables: &[Spanned<DeValue<'_>>]) -> Vec<Section> {
         if tables.is_empty() {
             let advice = "write [[election]] for each election, or leave it out";
-            self.complain(
-                span.start,
-                Some("election"),
-                "there is no election in this list",
-                advice,
-            );
+            self.complain(span.start, Some("election"), "this list is empty", advice);
         }
         let mut sections = Vec::new();
         for table in tables {
@@ -182,7 +177,7 @@ impl Reader<'_> {
             return None;
         };
         if !top && known.scope == Scope::Process {
-            let problem = "this holds for the whole process, not for one election";
+            let problem = "this applies to the whole process, not to one election";
             self.complain(at, Some(name), problem, "set it above the first [[election]]");
             return None;
         }
@@ -294,7 +289,7 @@ impl Reader<'_> {
                     self.complain(at, Some(&inner), problem, &refused.unwrap_or_default());
                 }
                 _ if name.is_empty() || name.contains(['=', '\0']) => {
-                    let problem = "no variable can have this name";
+                    let problem = "this cannot be the name of a variable";
                     self.complain(at, Some(&inner), problem, &example(key));
                 }
                 DeValue::String(text) => words.push(self.word(format!("{name}={text}"), at)),

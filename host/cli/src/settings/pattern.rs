@@ -71,9 +71,9 @@ impl Pattern {
             };
             let (problem, advice) = match known.insert(text.clone(), place) {
                 _ if text.is_empty() || text.contains(is_deceptive) => {
-                    ("this is no name", "write a text that can stand in the name of a blob")
+                    ("this is not a name", "write a text that can stand in the name of a blob")
                 }
-                Some(_) => ("this name is there already", "leave it out"),
+                Some(_) => ("this name is a duplicate", "leave it out"),
                 None => continue,
             };
             complaints.push(Complaint::new(told, problem, advice));
@@ -87,7 +87,7 @@ fn listed(source: &Source, complaints: &mut Vec<Complaint>) -> Vec<Word> {
     if source.text.trim().is_empty() {
         complaints.push(Complaint::new(
             source.at(1, 1),
-            "the file is empty, as one is that somebody is about to write",
+            "the file is empty, perhaps because it is being written",
             "for a list without a name write a comment, like # nobody",
         ));
     }

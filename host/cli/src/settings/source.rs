@@ -34,8 +34,7 @@ impl Source {
             told(format!("the file cannot be read: {error}"), "name a file that this user may read")
         })?;
         if bytes.len() > LARGEST {
-            let advice =
-                "spread the elections over several processes: one is not meant for so many";
+            let advice = "spread the elections over several processes: they are too many for one";
             return Err(told("the file is larger than 1 MiB".to_owned(), advice));
         }
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();

@@ -107,7 +107,7 @@ fn shares_that_nobody_is_to_hold_are_told() {
     plan.shares[7] = None;
     assert!(!seen.is_as_planned());
     let text = as_text("jobs/orders", &seen);
-    let told = "\nshare  moves\n1      ada → nobody\n\nNobody is to hold 1, 7.\n";
+    let told = "\nshare  moves\n1      ada → nobody\n\nBy the plan nobody holds 1, 7.\n";
     assert!(text.ends_with(told), "{text}");
     assert_eq!(as_json("jobs/orders", &seen)["shares"][7]["planned"], Value::Null);
 }
@@ -117,9 +117,9 @@ fn another_number_that_was_asked_for_is_told() {
     let seen = Seen { plan: seen().plan.map(|plan| plan.reshare(5)), ..moved([(0, Ok(None))]) };
     assert!(!seen.is_as_planned());
     let text = as_text("jobs/orders", &seen);
-    let told = "8 shares\nAll are being closed, since 5 shares were asked for.";
+    let told = "8 shares\nAll shares are being closed, since 5 shares were asked for.";
     assert!(text.contains(told) && text.contains(" 1–2, 4, 6  1m ago\n"), "{text}");
-    assert!(!text.contains("moves") && !text.contains("Nobody is to hold 0"), "{text}");
+    assert!(!text.contains("moves") && !text.contains("By the plan nobody holds 0"), "{text}");
     assert_eq!(as_json("jobs/orders", &seen)["next_count"], 5);
 }
 
@@ -143,7 +143,7 @@ fn of_too_many_shares_the_plan_alone_is_told() {
     assert!(seen.is_as_planned());
     let text = as_text("jobs/orders", &seen);
     assert!(
-        text.contains("8 shares\nThis is the plan: ") && text.contains("  planned  which "),
+        text.contains("8 shares\nThis is the plan. ") && text.contains("  planned  which "),
         "{text}"
     );
     assert!(text.contains("  5        0–2, 4, 6  -\n"), "{text}");
@@ -155,7 +155,7 @@ fn of_too_many_shares_the_plan_alone_is_told() {
 #[test]
 fn what_is_not_split_has_no_plan() {
     let seen = Seen::default();
-    assert!(as_text("jobs/orders", &seen).starts_with("jobs/orders is not split"));
+    assert!(as_text("jobs/orders", &seen).starts_with("jobs/orders has no plan"));
     assert!(!seen.is_as_planned());
     assert_eq!(as_json("jobs/orders", &seen)["shares"], Value::Null);
 }

@@ -59,21 +59,21 @@ pub(super) fn as_text(election: &str, seen: &Seen) -> String {
     let election = printable(election);
     let Some(plan) = &seen.plan else {
         return format!(
-            "{election} is not split into shares, or nobody has led it since it is: there is no plan.\n"
+            "{election} has no plan: it is not split into shares, or nobody has led it since it was split.\n"
         );
     };
     let mut text = format!("{election}: {}\n", parts(plan.count()));
     if let Some(next) = plan.next {
         let _ = writeln!(
             text,
-            "All are being closed, since {} were asked for. Nobody is to hold any until all are closed.",
+            "All shares are being closed, since {} were asked for. Nobody holds a share until all are closed.",
             parts(next)
         );
     }
     if seen.records.is_none() {
         let _ = writeln!(
             text,
-            "This is the plan: who does hold which is not read where there are more than {MOST_READ}."
+            "This is the plan. With more than {MOST_READ} shares, the actual holders are not read."
         );
     }
     let rows = seen.rows();
@@ -91,7 +91,7 @@ pub(super) fn as_text(election: &str, seen: &Seen) -> String {
     }
     let unassigned = seen.unassigned();
     if !unassigned.is_empty() && plan.next.is_none() {
-        let _ = writeln!(text, "\nNobody is to hold {}.", ranges(&unassigned));
+        let _ = writeln!(text, "\nBy the plan nobody holds {}.", ranges(&unassigned));
     }
     text
 }

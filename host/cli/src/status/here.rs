@@ -70,11 +70,11 @@ pub(super) fn rows(remarks: &[Remark], width: Option<usize>) -> String {
 
 /// What a candidate with these settings is, and what keeps it from leading.
 fn role(snapshot: &Snapshot, own: &Own) -> String {
-    const LOGS: &str = "the logs of the candidates say why; tenure doctor tries it from here";
+    const LOGS: &str = "the logs of the candidates say why; tenure doctor tests it from here";
     let me = own.name.as_deref();
     match (leader(snapshot), snapshot.lease) {
         (Some(leader), _) if me == Some(&leader.name) => {
-            format!("{} leads, which is the candidate of this machine's settings", leader.name)
+            format!("{} leads; that is the candidate with this machine's settings", leader.name)
         }
         (Some(leader), _) => format!(
             "nothing seen from here keeps {} from taking over when {} is gone",
@@ -85,11 +85,13 @@ fn role(snapshot: &Snapshot, own: &Own) -> String {
             "somebody holds the lease and is about to lead".to_owned()
         }
         (None, LeaseState::Absent) => {
-            format!("nobody leads, because no candidate ran yet, or none can make the blob: {LOGS}")
+            format!(
+                "nobody leads, because no candidate has run yet, or none can create the blob: {LOGS}"
+            )
         }
         (None, LeaseState::Broken) => {
             format!(
-                "nobody leads: somebody broke the lease, and no candidate took it since: {LOGS}"
+                "nobody leads: somebody broke the lease, and no candidate has acquired it since: {LOGS}"
             )
         }
         (None, LeaseState::Available | LeaseState::Expired) => {
@@ -102,7 +104,7 @@ fn role(snapshot: &Snapshot, own: &Own) -> String {
 pub(super) fn meaning(class: ProblemClass) -> &'static str {
     match class {
         ProblemClass::Refused => {
-            "a candidate with these settings is refused too: it does not lead, and cannot"
+            "a candidate with these settings is refused too, so it cannot lead"
         }
         ProblemClass::Configuration => "no candidate can lead with this blob as it is",
         ProblemClass::Clock => "a candidate on this machine cannot lead until the clock is right",
@@ -135,8 +137,8 @@ fn clock(asked_at: u64, before: u64, after: u64) -> Option<String> {
         let unit = if off >= 120 * SECOND { 60 * SECOND } else { SECOND };
         let rounded = Duration::from_nanos((off + unit / 2) / unit * unit);
         format!(
-            "this machine's clock is {} {way} the service's; have it set by NTP (elections do not \
-             depend on it, signatures and certificates do)",
+            "this machine's clock is {} {way} the service's; set it by NTP (elections do not depend on it, but \
+             signatures and certificates do)",
             tenure_base::duration::format_duration(rounded)
         )
     })
@@ -195,12 +197,12 @@ mod tests {
             (
                 LeaseState::Breaking,
                 &ben,
-                "ben leads, which is the candidate of this machine's settings",
+                "ben leads; that is the candidate with this machine's settings",
             ),
             (LeaseState::Available, &ada, "no candidate runs, or none of them can win"),
             (LeaseState::Expired, &ada, "tenure doctor"),
             (LeaseState::Broken, &ada, "somebody broke the lease"),
-            (LeaseState::Absent, &ada, "none can make the blob"),
+            (LeaseState::Absent, &ada, "none can create the blob"),
         ] {
             let said = said(&snapshot(lease), own);
             assert_eq!((said.len(), said[0].class), (1, "role"), "{said:?}");

@@ -67,7 +67,7 @@ fn text_for_people() {
          schedule     every 5s\n\
          last turn    failed 7s ago, after 12 ms: the slot 1970-01-01T00:00:55Z\n\
          last success succeeded 12s ago, after 2.9 s: the slot 1970-01-01T00:00:50Z\n\
-         claimed      1970-01-01T00:01:00Z (5s ago): it runs, or its outcome is not on record yet\n\
+         claimed      1970-01-01T00:01:00Z (5s ago): it is running, or its outcome is not recorded yet\n\
          next turn    1970-01-01T00:01:10Z (in 5s)\n"
     );
     let ben = Incumbent { name: "ben".to_owned(), term: 6, since: 0, address: None };
@@ -92,8 +92,7 @@ fn how_soon_the_leader_is_replaced_is_told_while_there_is_one() {
     let mut snapshot = snapshot(LeaseState::Leased);
     let by_lease = told(&snapshot).unwrap();
     assert!(
-        by_lease
-            .contains("when its lease has run out, within about 26s (--failover 3s shortens that)"),
+        by_lease.contains("when its lease expires, within about 26s (--failover 3s shortens that)"),
         "{by_lease}"
     );
     assert!(
@@ -117,7 +116,7 @@ fn what_lies_in_the_future_is_not_past() {
     let turns = Turns { last_slot: Some(slot), ..turns() };
     let ahead = Snapshot { turns, ..snapshot(LeaseState::Leased) };
     let told = as_text("c/b", &ahead, None);
-    let row = "claimed      1970-01-01T00:04:25Z (in 3m 20s), attempt 2: it runs";
+    let row = "claimed      1970-01-01T00:04:25Z (in 3m 20s), attempt 2: it is running";
     assert!(told.contains(row), "{told}");
 }
 
@@ -171,7 +170,7 @@ fn whether_the_last_turn_succeeded_is_one_row() {
         told(LeaseState::Expired, Turns { next: Some(NextTurn { slot: 1, at: 1 }), ..turns() });
     assert!(text.contains("(as soon as somebody leads)\n"), "{text}");
     assert!(
-        text.contains("no outcome is on record, and the leader that ran it is gone\n"),
+        text.contains("no outcome was recorded, and the leader that ran it is gone\n"),
         "{text}"
     );
     let new = Turns {

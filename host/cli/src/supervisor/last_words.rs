@@ -81,10 +81,10 @@ impl LastWords {
                 format!("nothing of its work runs any more, and {}", fate.of_lease(&lease, *term))
             }
             None if self.gone => format!(
-                "{lease} was not released before this process was told to end; the others wait until it ends"
+                "{lease} was not released before this process had to end; the others wait until it expires"
             ),
             None => format!(
-                "some of its work could not be stopped, so {lease} is not released; the others wait until it ends"
+                "some of its work could not be stopped, so {lease} is not released; the others wait until it expires"
             ),
         }
     }
@@ -135,7 +135,7 @@ impl LastWords {
         let not = format!("{leases} {were} not released");
         match fate {
             Some(Fate::Done) => format!("{leases} {were} released"),
-            Some(Fate::NotThat) => format!("{leases} {were} not held any more"),
+            Some(Fate::NotThat) => format!("{leases} {were} no longer held"),
             Some(fate) => format!("{not}{}", fate.why_not()),
             None => format!("{not}{}", self.why_unsent()),
         }
@@ -144,24 +144,25 @@ impl LastWords {
     fn of_sign(&self, fate: Option<&Fate>) -> String {
         let why = match fate {
             Some(Fate::Done) => {
-                return "its sign of life was deleted, so that the others take over its shares at once"
+                return "its sign of life was deleted, so the others take over its shares at once"
                     .to_owned();
             }
             Some(Fate::NotThat) => {
-                ": it wrote one whose answer did not come any more, or another process has its name"
+                ": its last write was never answered, or another process has the same name"
                     .to_owned()
             }
             Some(fate) => fate.why_not(),
             None => self.why_unsent().to_owned(),
         };
         format!(
-            "its sign of life was not deleted{why}; the others take over its shares when they have missed it for too long"
+            "its sign of life was not deleted{why}; the others take over its shares once it has been silent for too \
+             long"
         )
     }
 
     /// Why nothing was sent.
     fn why_unsent(&self) -> &'static str {
-        if self.gone { " before this process was told to end" } else { "" }
+        if self.gone { " before this process had to end" } else { "" }
     }
 }
 
@@ -169,20 +170,20 @@ impl Fate {
     /// Of the lease of that term.
     fn of_lease(&self, lease: &str, term: u64) -> String {
         match self {
-            Self::Done => format!("{lease} was released, so that another candidate can lead"),
-            Self::NotThat => format!("{lease} was not held any more"),
+            Self::Done => format!("{lease} was released, so another candidate can lead"),
+            Self::NotThat => format!("{lease} was no longer held"),
             Self::Refused(status) => format!(
-                "the service refused to release {lease} with status {status}; the others wait until it ends"
+                "the service refused to release {lease} with status {status}; the others wait until it expires"
             ),
             Self::Unanswered(why) => {
-                format!("{lease} could not be released before it ran out: {why}")
+                format!("{lease} could not be released before it expired: {why}")
             }
             Self::Expired => format!(
-                "its last will (term {term}) was not sent: the lease has run out by itself, or what \
-                 authorised the release has expired"
+                "its last will (term {term}) was not sent: the lease has expired, or the authorisation of the \
+                 release has"
             ),
             Self::Unsent(why) => format!(
-                "its last will (term {term}) was not sent, since {why}; the others wait until the lease ends"
+                "its last will (term {term}) was not sent, since {why}; the others wait until the lease expires"
             ),
         }
     }
@@ -193,7 +194,7 @@ impl Fate {
             Self::Done | Self::NotThat => String::new(),
             Self::Refused(status) => format!(": the service refused it with status {status}"),
             Self::Unanswered(why) => format!(" in time: {why}"),
-            Self::Expired => ": it was too late, or what authorised it had expired".to_owned(),
+            Self::Expired => ": it was too late, or its authorisation had expired".to_owned(),
             Self::Unsent(why) => format!(", since {why}"),
         }
     }
@@ -246,9 +247,9 @@ mod tests {
         let done = |of| (of, Fate::Done);
         let scene =
             scene(&[sign(), LEASE(1), LEASE(2), LEASE(3), LEASE(5), LEASE(6)].map(done), &[]);
-        let expected = "nothing of its work runs any more; the leases of shares 0–2, 9 were released; its sign of life \
-                        was deleted, so that the others take over its shares at once";
-        let other = "nothing of its work runs any more, and its lease (term 7) was released, so that another candidate \
+        let expected = "nothing of its work runs any more; the leases of shares 0–2, 9 were released; its sign of \
+                        life was deleted, so the others take over its shares at once";
+        let other = "nothing of its work runs any more, and its lease (term 7) was released, so another candidate \
                      can lead";
         assert_eq!(scene.told(), [(WHOLE, expected.into()), ("jobs/else", other.into())]);
     }
@@ -263,10 +264,10 @@ mod tests {
             (sign(), Fate::NotThat),
         ];
         let scene = scene(&fates, &[]);
-        let expected = "nothing of its work runs any more; the leases of shares 0–1 were not released: the service refused \
-                        it with status 403; the leases of share 3 and the whole were released; its sign of life was not \
-                        deleted: it wrote one whose answer did not come any more, or another process has its name; the \
-                        others take over its shares when they have missed it for too long";
+        let expected = "nothing of its work runs any more; the leases of shares 0–1 were not released: the service \
+                        refused it with status 403; the leases of share 3 and the whole were released; its sign of \
+                        life was not deleted: its last write was never answered, or another process has the same \
+                        name; the others take over its shares once it has been silent for too long";
         let told = scene.told();
         assert_eq!(told[0], (WHOLE, expected.into()));
         assert_eq!(told[1], ("jobs/else", "it held no lease".into()));
@@ -280,8 +281,8 @@ mod tests {
     #[test]
     fn why_nothing_was_sent_is_told() {
         let mut scene = scene(&[], &[LEASE(0), LEASE(5), sign()]);
-        let rest = "; the others take over its shares when they have missed it for too long";
-        let hurried = "before this process was told to end";
+        let rest = "; the others take over its shares once it has been silent for too long";
+        let hurried = "before this process had to end";
         let expected = format!(
             "the leases of share 9 and the whole were not released {hurried}; its sign of life was not deleted \
              {hurried}{rest}"

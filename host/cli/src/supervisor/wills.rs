@@ -195,5 +195,5 @@ fn authorities(ca_file: Option<OsString>) -> Result<Authorities, String> {
     let Some(file) = ca_file else { return Ok(Authorities::default()) };
     let read = fs::read(file).map_err(|error| error.to_string());
     let read = read.and_then(|pem| Authorities::from_pem(&pem).map_err(|e| e.to_string()));
-    read.map_err(|why| format!("the file of --ca-file cannot be used any more: {why}"))
+    read.map_err(|why| format!("the file of --ca-file is no longer usable: {why}"))
 }

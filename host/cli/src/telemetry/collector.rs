@@ -69,14 +69,14 @@ impl Signal {
             None => of_otlp("ENDPOINT").is_some(),
             Some(_) => {
                 return Err(format!(
-                    "{exporter} names an exporter that is not known here: set it to otlp or none"
+                    "{exporter} names an unknown exporter: set it to otlp or none"
                 ));
             }
         };
         match of_otlp("PROTOCOL").as_deref().map(str::trim) {
             Some(other) if wanted && other != PROTOCOL => Err(format!(
-                "OTEL_EXPORTER_OTLP_PROTOCOL names a protocol that is not known here: set it to {PROTOCOL}, and \
-                 the endpoint to the port for that, 4318 as a rule"
+                "OTEL_EXPORTER_OTLP_PROTOCOL names an unsupported protocol: set it to {PROTOCOL}, and the endpoint \
+                 to its port, usually 4318"
             )),
             _ => Ok(wanted),
         }
@@ -163,12 +163,12 @@ impl Way {
             Some(why) if !failed => self.log.event(&Event::Problem {
                 class: Class::Telemetry,
                 detail: format!(
-                    "the collector of OpenTelemetry takes nothing: {why}; look at OTEL_EXPORTER_OTLP_ENDPOINT. \
-                     The election does not depend on it"
+                    "the OpenTelemetry collector does not accept data: {why}; check OTEL_EXPORTER_OTLP_ENDPOINT. The \
+                     election does not depend on it"
                 ),
             }),
             None if failed => self.log.event(&Event::Note {
-                detail: "the collector of OpenTelemetry takes traces and metrics again".to_owned(),
+                detail: "the OpenTelemetry collector accepts traces and metrics again".to_owned(),
             }),
             _ => {}
         }

@@ -73,7 +73,7 @@ async fn requests_that_wait_count_too() {
     let waiting: Vec<_> = (0..17).map(|_| send(get())).collect();
     let refused = send(get()).await;
     assert!(matches!(refused, Err(Error::InternalError(Some(_)))), "{refused:?}");
-    assert!(told.lock().unwrap()[0].starts_with("a request found no room"));
+    assert!(told.lock().unwrap()[0].starts_with("a request did not fit"));
     drop(waiting);
     let open: Vec<_> = (0..MIB / OPEN_BODY).map(|_| send(post("http://127.0.0.1:9/", 1))).collect();
     let refused = send(post("http://127.0.0.1:9/", 1)).await;
@@ -128,7 +128,7 @@ async fn heads_of_answers_count_until_these_are_dropped() {
     // Not even sent.
     let full = get().await;
     assert!(matches!(full, Err(Error::InternalError(Some(_)))), "{full:?}");
-    assert!(told.lock().unwrap()[0].starts_with("the answer to a request found no room"));
+    assert!(told.lock().unwrap()[0].starts_with("the answer to a request did not fit"));
     answers.pop();
     get().await.unwrap();
 }
@@ -141,5 +141,5 @@ async fn a_large_head_beside_a_body_may_find_no_room() {
     let url = format!("http://{address}/");
     let full = gate.clone().send(post(&url, 0), RequestOptions::default()).await;
     assert!(matches!(full, Err(Error::HttpResponseHeaderSectionSize(None))), "{full:?}");
-    assert!(told.lock().unwrap()[0].starts_with("the head of an answer found no room"));
+    assert!(told.lock().unwrap()[0].starts_with("the head of an answer did not fit"));
 }

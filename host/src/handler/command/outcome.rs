@@ -28,8 +28,7 @@ pub(super) fn turn_end(fate: Fate, last_words: &str, over: TurnEnd) -> TurnEnd {
             TurnEnd::Trapped(shortened(format!("the command could not be started: {problem}")))
         }
         Fate::Unwatched => TurnEnd::Trapped(
-            "somebody killed the process that watches over the command, so it was killed too"
-                .into(),
+            "the command was killed, because the process that supervises it was killed".into(),
         ),
         // Many programs end with 0 when they are told to, however much is left to do.
         Fate::Gone(Gone { told: true, .. } | Gone { ended: None, .. }) => over,

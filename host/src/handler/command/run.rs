@@ -188,7 +188,7 @@ impl Kept {
     /// told from one that started nothing, and what it started cannot be found.
     async fn end_unwatched(&self) -> Fate {
         let Some(group) = self.group else {
-            return Fate::NotStarted("the process that was to watch over it ended before".into());
+            return Fate::NotStarted("the process that supervises it ended first".into());
         };
         loop {
             self.kill();

@@ -143,7 +143,7 @@ fn who_is_not_ready_does_not_contend_even_in_its_first_step() {
         seen,
         [
             "0 step as new: pause",
-            "2 note ready, so this candidate contends from now on",
+            "2 note ready, so this candidate now contends",
             "2 step: resume",
             "9 step: leave",
             "9 stopped",

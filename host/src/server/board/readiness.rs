@@ -64,7 +64,7 @@ impl Board {
     /// Whether it could lead: the storage account answers, and lets it.
     pub(in crate::server) fn readiness(&self, now: Duration) -> Readiness {
         if !self.runs(now) {
-            return Readiness::NotReady("the loop stands still".to_owned());
+            return Readiness::NotReady("the loop is stalled".to_owned());
         }
         let state = self.state();
         if state.role == Role::Left {

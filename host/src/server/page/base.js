@@ -92,7 +92,7 @@ function connect(path, take) {
     take(told);
   };
   news.onerror = () => {
-    lose("Disconnected. What you see is old; trying again …");
+    lose("Disconnected. This view is out of date; reconnecting …");
     // Refused: the browser gives up by itself.
     if (news.readyState === EventSource.CLOSED) setTimeout(() => connect(path, take), RETRY);
   };
@@ -106,5 +106,5 @@ function lose(why) {
 
 // Silence is not peace.
 function heed() {
-  if (toldAt && !isLost() && elapsed() > SILENCE) lose("No news for a while. What you see is old; waiting …");
+  if (toldAt && !isLost() && elapsed() > SILENCE) lose("No updates for a while. This view may be old; waiting …");
 }

@@ -191,6 +191,6 @@ async fn events(State(face): State<Face>, uri: Uri) -> Response<Body> {
     match (face.places.try_acquire_owned(), source) {
         (Ok(place), Some(source)) if !has(&uri, "overview") => events::stream(source, place),
         (Ok(place), _) => overview::stream(face.overview, place),
-        (Err(_), _) => refuse(&format!("{VIEWERS} viewers are watching, and no more are taken")),
+        (Err(_), _) => refuse(&format!("{VIEWERS} viewers are watching, which is the limit")),
     }
 }

@@ -52,11 +52,11 @@ function elsewhere() {
   const name = byId("chosen").value;
   if (isForLeader()) {
     return view.orders.leads ? null
-      : "The leader is to be asked for this, and this candidate does not lead. The command finds the leader by the record.";
+      : "This order is for the leader, and this candidate does not lead. The command finds the leader by the record.";
   }
   if (name === view.told_by) return null;
-  return addressOf(name) ? `${name} is to be asked for this itself: the command does so.`
-    : `${name || "Another candidate"} is to be asked for this itself, and its address is not known here.`;
+  return addressOf(name) ? `This order must go to ${name} itself: use the command.`
+    : `This order must go to ${name || "the other candidate"} itself, and its address is not known here.`;
 }
 
 function addressOf(name) {
@@ -89,7 +89,7 @@ async function copy() {
     return document.execCommand("copy");
   };
   const copied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
-  write(byId("ordered"), copied || marked() ? "Copied." : "Mark it, and copy it by hand.");
+  write(byId("ordered"), copied || marked() ? "Copied." : "Select it, and copy it by hand.");
 }
 
 // As the commands do: the token itself is never sent. See host/src/server/proof.rs.
@@ -119,7 +119,7 @@ async function send() {
     const authorization = `Tenure nonce="${nonce}", proof="${shown}"`;
     const response = await fetch(path, { method: "POST", headers: { authorization } });
     if (!response.ok) return answer(`${order}: ${(await response.json()).error}`);
-    answer("It was ordered. What becomes of it is seen above, under Problems and Latest changes.");
+    answer("The order was accepted. Its result appears above, under Problems and Latest changes.");
   } catch {
     answer(`${order}: this candidate does not answer`);
   }

@@ -51,7 +51,7 @@ fn a_leader_with_a_turn_that_failed() {
     let slot = rfc3339(nightly().last_slot.unwrap().slot);
     assert_eq!((last.slot, last.candidate, last.took_ms), (slot, None, None));
     let still = &view(&board, NOW + seconds(900)).problems[0];
-    assert_eq!(still.text, "The loop of this candidate stands still.");
+    assert_eq!(still.text, "The loop of this candidate is stalled.");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_follower_tells_of_the_leader_that_it_sees_and_of_those_before() {
     assert_eq!(lanes, [("ada", "follows"), ("<script>", "leads")]);
     let own: Vec<_> = seen.lanes[0].spans.iter().map(|span| (span.kind, span.to_ms)).collect();
     assert_eq!(own, [(Kind::Leads, Some(3_000)), (Kind::Follows, None)]);
-    assert_eq!(seen.changes[0].text, "ada leads no longer: the lease was lost.");
+    assert_eq!(seen.changes[0].text, "ada no longer leads: the lease was lost.");
 
     board.stepped(&report(Role::Undecided, &[]), NOW + seconds(6), NOW + seconds(6));
     let seen = view(&board, NOW + seconds(7));
@@ -98,9 +98,7 @@ fn how_soon_a_leader_is_replaced_is_told_by_the_record_or_else_by_the_settings()
     };
     let board = board().with_replacement(by_settings);
     let told = |at| view(&board, NOW + at).replacement.unwrap();
-    assert!(
-        told(seconds(0)).starts_with("A machine that dies is replaced when its lease has run out")
-    );
+    assert!(told(seconds(0)).starts_with("A machine that dies is replaced when its lease expires"));
     let promises = |role| {
         let promise = Some(Duration::from_millis(2_100));
         board.stepped(&Report { promise, ..report(role, &[Declined]) }, NOW, NOW);

@@ -101,8 +101,8 @@ impl Watcher {
                 if told.insert(leader.address.clone()) {
                     let Followed { name, address, .. } = &leader;
                     tell(format!(
-                        "cannot watch {name} at {address}: {why}. This candidate polls instead, so that a \
-                         hand-over may take one poll longer. Check the leader's --address and the network between them"
+                        "cannot watch {name} at {address}: {why}. This candidate polls instead, so a hand-over may \
+                         take one poll longer. Check the leader's --address and the network between them"
                     ));
                 }
             };
@@ -177,7 +177,7 @@ impl Watcher {
                     Err(why) => return Ok(End::Refused(why.to_owned())),
                 },
                 _ if !reader.has_read => {
-                    return Ok(End::Refused("the stream told nothing".to_owned()));
+                    return Ok(End::Refused("the stream was silent".to_owned()));
                 }
                 Ok(Ok(None)) => return Ok(End::Over),
                 Ok(Err(_)) | Err(_) => return Ok(End::Lost),
@@ -246,7 +246,7 @@ impl<'a> Reader<'a> {
     fn read(&mut self, bytes: &[u8], elapsed: Duration) -> Result<bool, &'static str> {
         self.bytes = self.bytes.saturating_add(bytes.len() as u64);
         if self.bytes > MOST_BYTES + BYTES_A_SECOND * elapsed.as_secs() {
-            return Err("the stream is longer than any candidate's");
+            return Err("the stream is longer than a candidate sends");
         }
         let mut news = false;
         for byte in bytes {
@@ -256,7 +256,7 @@ impl<'a> Reader<'a> {
                     news |= self.take(&line)?;
                 }
                 _ if self.line.len() == LONGEST_LINE => {
-                    return Err("a line is longer than any candidate's");
+                    return Err("a line is longer than a candidate sends");
                 }
                 byte => self.line.push(*byte),
             }
@@ -267,10 +267,10 @@ impl<'a> Reader<'a> {
     /// Takes a line: comments, empty lines and all fields but `data` tell nothing.
     fn take(&mut self, line: &[u8]) -> Result<bool, &'static str> {
         let Some(data) = line.strip_prefix(b"data:") else { return Ok(false) };
-        let news: News =
-            serde_json::from_slice(data).map_err(|_| "the stream is not that of a candidate")?;
+        let news: News = serde_json::from_slice(data)
+            .map_err(|_| "the stream does not come from a candidate")?;
         if news.version != VERSION {
-            return Err("the stream is of another version");
+            return Err("the stream has another version");
         }
         if news.candidate != self.leader.name || news.election != self.election {
             return Err("another candidate answers there");
@@ -285,7 +285,7 @@ impl<'a> Reader<'a> {
         let changed = sign != std::mem::replace(&mut self.last, sign);
         self.changes += u32::from(changed);
         if self.changes > MOST_CHANGES {
-            return Err("the stream tells more changes than any candidate's");
+            return Err("the stream has more changes than a candidate sends");
         }
         Ok(changed && sign != QUIET)
     }

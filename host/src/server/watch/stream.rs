@@ -49,7 +49,7 @@ async fn news(State(Shown { roster, places }): State<Shown>, uri: Uri) -> Respon
     };
     match places.try_acquire_owned() {
         Ok(place) => stream(face.board.clone(), face.clock.clone(), place),
-        Err(_) => refuse(&format!("{PLACES} others are watching, and no more are taken")),
+        Err(_) => refuse(&format!("{PLACES} others are watching, which is the limit")),
     }
 }
 

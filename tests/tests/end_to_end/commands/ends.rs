@@ -97,7 +97,7 @@ mod unwatched {
         let ended = turn_ended(&candidate, 0).await;
         assert_eq!(ended.event["outcome"], "trapped", "{}", candidate.transcript());
         let detail = ended.event["detail"].as_str().unwrap();
-        assert!(detail.contains("killed the process that watches over the command"), "{detail}");
+        assert!(detail.contains("because the process that supervises it was killed"), "{detail}");
         assert!(!family.iter().any(|pid| is_alive(*pid)), "all are dead before the turn is over");
         stage.ended_in_time(&candidate, term);
     }

@@ -144,11 +144,11 @@ async fn the_account_is_asked_and_nothing_is_made_there() {
     assert_eq!(code, Some(0), "{told}");
     let reached = &told["elections"][0]["reached"];
     assert_eq!(reached["ok"], true);
-    assert!(reached["detail"].as_str().unwrap().contains("no candidate ran yet"), "{told}");
+    assert!(reached["detail"].as_str().unwrap().contains("no candidate has run yet"), "{told}");
     assert!(told["notes"].to_string().contains("in use already"), "{told}");
     // Asked again, there is still nothing.
     let (_, told) = ask(&group.access).await;
-    assert!(told.to_string().contains("no candidate ran yet"), "{told}");
+    assert!(told.to_string().contains("no candidate has run yet"), "{told}");
 
     let mut ada = group.start("ada", &[]).unwrap();
     ada.event("elected", SOON).await;

@@ -29,7 +29,7 @@ fn what_was_mistyped_is_told_with_what_to_write() {
 
     let election = ["--election", "jobs/a", "--every", "5s"];
     let said = refused(&[&election[..], &["--", "backup --all | gzip"]].concat(), &[]);
-    assert!(said.contains("a whole line in one word"), "{said}");
+    assert!(said.contains("a whole command line is in one word"), "{said}");
     assert!(said.contains("-- /bin/sh -c 'LINE'"), "{said}");
     let variables =
         [("TENURE_HANDLER", "a.wasm"), ("TENURE_CRON", "'0 3 * * *'"), ("TENURE_LEAS", "20s")];
@@ -39,7 +39,7 @@ fn what_was_mistyped_is_told_with_what_to_write() {
     for advice in [
         "write 127.0.0.1:3000 (or",
         "TENURE_HANDLER\n    no variable says this",
-        "TENURE_CRON\n    the quotes are a part of the value",
+        "TENURE_CRON\n    the quotes are part of the value",
         "write the fields alone: 0 3 * * *",
         "did you mean TENURE_LEASE?",
         "/nowhere.wasm",
@@ -65,7 +65,7 @@ async fn the_first_line_says_what_it_is() {
     process.terminate(SOON).await.unwrap();
     let said = process.transcript() + &process.errors();
     assert!(!group.access.is_told_by(&said), "a secret is shown: {said}");
-    assert!(said.contains("&& is handed to the command as it is"), "{said}");
+    assert!(said.contains("&& reaches the command unchanged"), "{said}");
     let first = &process.lines()[0].event;
     assert_eq!(first["event"], "starting", "{said}");
     assert_eq!(first["candidate"], "ada");

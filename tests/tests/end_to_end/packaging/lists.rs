@@ -139,7 +139,7 @@ async fn elections_come_and_go_with_the_names_of_a_list() {
     // What is wrong changes nothing, and is told at its place.
     let after = scene.process.lines().len();
     scene.replace("three\nfour\nthree\n");
-    let told = scene.problem("names:3:1: three: this name is there already", after).await;
+    let told = scene.problem("names:3:1: three: this name is a duplicate", after).await;
     assert!(told.event["detail"].as_str().unwrap().contains("stay as they are"), "{told:?}");
     scene.replace("");
     scene.problem("the file is empty", after).await;

@@ -237,7 +237,7 @@ async fn who_has_the_token_gives_orders_on_the_page_and_the_token_is_not_sent() 
     assert_eq!(text(&browser, &format!("return {command}")).await, asked);
     assert_eq!(text(&browser, disabled).await, "true");
     let why = text(&browser, "return document.getElementById('elsewhere').textContent").await;
-    assert_eq!(why, "cleo is to be asked for this itself: the command does so.");
+    assert_eq!(why, "This order must go to cleo itself: use the command.");
     browser.run(&set("order", "transfer"), json!([])).await.unwrap();
     browser.until(&format!("{choices} === \"ben o'hara,cleo\""), SOON).await.unwrap();
 

@@ -151,7 +151,7 @@ impl Scene {
     pub async fn status(&self, row: &Asked) -> Option<String> {
         let (_, _, text) = self.ask("status").await;
         // A look that goes well shows that nobody leads, and not why.
-        let wanted = row.status.unwrap_or("tenure doctor tries it from here");
+        let wanted = row.status.unwrap_or("tenure doctor tests it from here");
         (!text.contains(wanted)).then(|| self.wrong("status", wanted, text))
     }
 

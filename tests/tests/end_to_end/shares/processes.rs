@@ -328,7 +328,7 @@ async fn the_shares_of_a_process_that_is_killed_are_taken_over_before_it_would_b
         text.contains("; the leases of shares ") && text.contains(" were released; "),
         "{text}"
     );
-    assert!(text.ends_with("deleted, so that the others take over its shares at once"), "{text}");
+    assert!(text.ends_with("deleted, so the others take over its shares at once"), "{text}");
 
     stage.balanced(&["ada"], SHARES).await;
     let sign = ".member.ben";

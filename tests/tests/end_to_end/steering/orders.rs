@@ -49,7 +49,11 @@ async fn a_broken_lease_is_won_by_another_after_its_rest() {
     let election = &stage.group.election;
     let asked = stage.operate(&["break", "--election", election]).await;
     assert_eq!(code(&asked), 2, "{}", said(&asked));
-    assert!(said(&asked).contains("Say --yes") && said(&asked).contains("ada"), "{}", said(&asked));
+    assert!(
+        said(&asked).contains("Give --yes") && said(&asked).contains("ada"),
+        "{}",
+        said(&asked)
+    );
     assert_eq!(candidates[0].count("stood-down"), 0);
 
     let done = stage.operate(&["break", "--election", election, "--yes"]).await;
@@ -77,7 +81,7 @@ async fn a_candidate_that_is_not_ready_stays_out() {
     let mut second = stage.start("ben", &[]);
     second.event("elected", SOON).await;
     std::fs::write(&flag, "").unwrap();
-    first.line("note", 0, SOON, notes("ready, so this candidate contends from now on")).await;
+    first.line("note", 0, SOON, notes("ready, so this candidate now contends")).await;
     assert_eq!(first.count("elected"), 0, "{}", first.transcript());
     second.terminate(SOON).await.unwrap();
     first.event("elected", SOON).await;

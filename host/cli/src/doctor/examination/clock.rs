@@ -52,7 +52,7 @@ impl Offset {
     pub fn finding(self) -> Finding {
         const CHECK: &str = "clock";
         let Some(ahead) = self.certain() else {
-            return Finding::unknown(CHECK, "no answer of the service told its time");
+            return Finding::unknown(CHECK, "the service's answers gave no time");
         };
         let off = ahead.unsigned_abs();
         if off <= NOTHING.unsigned_abs() {
@@ -65,14 +65,14 @@ impl Offset {
         if ahead.abs() <= TOO_FAR {
             Finding::warning(
                 CHECK,
-                what + ": elections do not depend on it, but the times in logs do not fit together; \
-                        have this machine's clock set by NTP",
+                what + ": elections do not depend on it, but times in logs do not match; set this machine's clock by \
+                        NTP",
             )
         } else {
             Finding::failed(
                 CHECK,
-                what + ": signatures, the times of a SAS, tokens and certificates are judged by it, \
-                        and soon refused; have this machine's clock set by NTP",
+                what + ": signatures, SAS, tokens and certificates depend on it, and will soon be refused; set this \
+                        machine's clock by NTP",
             )
         }
     }

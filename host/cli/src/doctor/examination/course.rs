@@ -166,7 +166,7 @@ impl<'s, W: Way> Examination<'s, W> {
                 // Somebody who may not look may still be allowed other things; who is not known or
                 // not answered, nothing.
                 if !lacks_permission(&answer) {
-                    return Err(GaveUp("the first request was not answered as it should be"));
+                    return Err(GaveUp("the first request got an unexpected answer"));
                 }
             }
         }
@@ -186,9 +186,9 @@ impl<'s, W: Way> Examination<'s, W> {
         let scratch = Scratch::beside(&self.settings.election, self.way.bits());
         let why = match &scratch {
             _ if one_blob => {
-                "the SAS is good for the election's blob alone, so nothing can be tried beside it"
+                "the SAS is valid for the election's blob only, so no other blob can be tested"
             }
-            None => "the blob's name is so long that there is no room for another one beside it",
+            None => "the blob's name is too long for a second blob beside it",
             Some(_) => return scratch,
         };
         self.findings.push(Finding::unknown("permissions", why));
@@ -261,7 +261,7 @@ impl<'s, W: Way> Examination<'s, W> {
             match state.fetched(credential, reply, times, wall, &mut self.way) {
                 Ok(()) => {
                     let took = short(times.1.saturating_sub(sent));
-                    self.findings.push(Finding::good(CHECK, format!("one was obtained in {took}")));
+                    self.findings.push(Finding::good(CHECK, format!("obtained in {took}")));
                 }
                 Err(_) if failures + 1 < MOST_TRIES => failures += 1,
                 Err(problem) => {

@@ -89,8 +89,8 @@ impl Facts {
             return Finding::warning(
                 CHECK,
                 format!(
-                    "{told}: geo-redundant, and a failover to the other region can be held up by a \
-                     lease that is held; use an LRS or ZRS account for elections"
+                    "{told}: geo-redundant; an active lease can delay a failover to the other region; use an LRS or \
+                     ZRS account for elections"
                 ),
             );
         }
@@ -100,8 +100,8 @@ impl Facts {
             return Finding::failed(
                 CHECK,
                 format!(
-                    "{told}: this kind of account has no block blobs, of which an election is one; use \
-                     an account of kind StorageV2 (Standard) or BlockBlobStorage"
+                    "{told}: this kind of account has no block blobs, which elections need; use an account of kind \
+                     StorageV2 (Standard) or BlockBlobStorage"
                 ),
             );
         }
@@ -113,11 +113,11 @@ impl Facts {
         let server = self.server.as_deref().filter(|server| server.starts_with(AZURITE));
         let told = match server {
             Some(server) => format!(
-                "this is an emulator ({server}): good for trying things out; in places it treats leases, dates and permissions differently from the service"
+                "this is an emulator ({server}): good for trying things out; some leases, dates and permissions work \
+                 differently from the service"
             ),
             None if account == EMULATOR => format!(
-                "the account is the emulators' own ({EMULATOR}), whose key everybody knows: good for \
-                 trying things out"
+                "the account is the emulators' own ({EMULATOR}), whose key is public: good for trying things out"
             ),
             None => return None,
         };
@@ -141,18 +141,18 @@ impl Facts {
             }
             (true, None) => Finding::warning(
                 CHECK,
-                "each write of the record makes a version of the blob, which is kept and paid for, up to \
-                 two for every turn; have a lifecycle rule delete old versions, or use an account without \
-                 versioning. Fail-over before the lease ends (--failover) is not to be had here",
+                "each write of the record, up to two for every turn, makes a version of the blob, which is kept and \
+                 costs money; let a lifecycle rule delete old versions, or use an account without versioning. \
+                 Fail-over before the lease ends (--failover) is not available here",
             ),
             (false, _) if self.written => Finding::good(
                 CHECK,
-                "off: no version is kept of what is overwritten; fail-over before the lease ends needs that",
+                "off: old versions are not kept, as fail-over before the lease ends requires",
             ),
             (false, _) => Finding::unknown(
                 CHECK,
-                "nothing was written, so the account did not say whether it keeps every version of a blob; \
-                 fail-over before the lease ends (--failover) is for accounts that do not",
+                "nothing was written, so it is not known; fail-over before the lease ends (--failover) needs an account \
+                 without blob versioning",
             ),
         }
     }
@@ -176,9 +176,8 @@ impl Facts {
         if self.soft_delete {
             findings.push(Finding::good(
                 "soft delete",
-                "deleted blobs are kept for a while, this one of the doctor's too; the record of an \
-                 election is not deleted when it is written, so nothing piles up. Do not restore an \
-                 election's blob while candidates run",
+                "deleted blobs are kept for a while, the doctor's too; an election overwrites its record and does \
+                 not delete it, so nothing piles up. Do not restore an election's blob while candidates run",
             ));
         }
         findings
@@ -271,7 +270,7 @@ mod tests {
         let wrote = Facts { written: true, ..facts(&[]) };
         for (facts, failover, verdict, words) in [
             (facts(&[version]), failover, Verdict::Failed, "--failover 3s would make 172800 a day"),
-            (facts(&[version]), None, Verdict::Warning, "not to be had here"),
+            (facts(&[version]), None, Verdict::Warning, "not available here"),
             (wrote.clone(), failover, Verdict::Good, "off"),
             (wrote, None, Verdict::Good, "off"),
             (facts(&[]), failover, Verdict::Unknown, "nothing was written"),

@@ -47,8 +47,8 @@ impl Times {
             return Finding::warning(
                 CHECK,
                 format!(
-                    "{figures}: too slow for --failover {}, with which a beat has {}; choose a longer one, or \
-                     use an account in a region nearby",
+                    "{figures}: too slow for --failover {}, which allows {} for a beat; choose a longer one, or use \
+                     an account in a region nearby",
                     format_duration(failover.within),
                     format_duration(failover.look_timeout())
                 ),
@@ -59,8 +59,7 @@ impl Times {
             return Finding::good(
                 CHECK,
                 format!(
-                    "{figures}; a time-out of {}, a renewal every {} and a lease of {} are sound with \
-                     that",
+                    "{figures}; a time-out of {}, a renewal every {} and a lease of {} fit that",
                     format_duration(timeout),
                     format_duration(timings.renew),
                     format_duration(timings.lease)
@@ -91,7 +90,7 @@ fn advice(slowest: Duration, timings: &Timings) -> String {
         0..=LONGEST_LEASE if timeout <= LONGEST_TIMEOUT => format!(
             "set --request-timeout {timeout}s and --lease {lease}s, or use an account in a region nearby"
         ),
-        _ => "no lease is long enough for that; use an account in a region nearby".into(),
+        _ => "no lease is long enough; use an account in a region nearby".into(),
     }
 }
 
@@ -147,7 +146,7 @@ mod tests {
         assert_eq!(told(&[9, 500], &beats).verdict, Verdict::Good);
         let slow = told(&[9, 501], &beats);
         assert_eq!(slow.verdict, Verdict::Warning);
-        assert!(slow.detail.contains("--failover 3s, with which a beat has 500ms"), "{slow:?}");
+        assert!(slow.detail.contains("--failover 3s, which allows 500ms for a beat"), "{slow:?}");
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn a_value_without_quotes_is_told_with_what_to_write() {
         ("cron = @daily", "write it in quotes: cron = \"…\""),
         ("every = 5m", "write it in quotes and with its unit, as in every = \"15s\""),
         ("command = backup --all", "write it as in command = [\"…\", \"…\"]"),
-        ("nothing = of it", "mend it; https://toml.io shows how it is written"),
+        ("nothing = of it", "correct it; https://toml.io describes the format"),
     ] {
         let complaints = read(&format!("lease = \"20s\"\n  {line}\n")).complaints;
         assert!(complaints.iter().all(|c| c.source.starts_with("t.toml:2:")), "{complaints:?}");

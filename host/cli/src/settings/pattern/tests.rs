@@ -87,11 +87,11 @@ fn names_are_read_from_a_file_line_by_line() {
     assert_eq!((names(&none).len(), none.complaints.len(), none.patterns.len()), (0, 0, 1));
 
     let wrong = read("ada\nb\u{1b}en\n ada\nada\n");
-    let again = "this name is there already";
+    let again = "this name is a duplicate";
     assert_eq!(
         told(&wrong.complaints),
         [
-            format!("{list}:2:1: b\\u{{1b}}en: this is no name"),
+            format!("{list}:2:1: b\\u{{1b}}en: this is not a name"),
             format!("{list}:3:2: ada: {again}"),
             format!("{list}:4:1: ada: {again}"),
         ]
@@ -110,13 +110,13 @@ fn all_of_them_must_not_be_one_election() {
         told(&one.complaints),
         [
             "t.toml:1:12: election = \"tenants/all\": all of them would be one election",
-            "t.toml:2:20: ada: this name is there already"
+            "t.toml:2:20: ada: this name is a duplicate"
         ]
     );
     let twice = format!("{TENANTS}[[election]]\nelection = \"tenants/ben\"\n");
     let told = told(&elections(&twice, "run", &[]).complaints);
     assert_eq!(
         told,
-        ["t.toml:9:12: election = \"tenants/ben\": this election is in the file already"]
+        ["t.toml:9:12: election = \"tenants/ben\": the file has this election already"]
     );
 }

@@ -215,8 +215,8 @@ mod peers {
             (redirect, "HTTP 307 instead"),
             (b"\x16\x03\x01 no HTTP at all".to_vec(), ""),
             (Vec::new(), ""),
-            (nonsense, "not that of a candidate"),
-            (silent, "told nothing"),
+            (nonsense, "does not come from a candidate"),
+            (silent, "was silent"),
         ];
         let all = cases.map(|(answer, why)| async move { (heard(answer).await, why) });
         for ((hints, told), why) in join_all(all).await {

@@ -90,7 +90,7 @@ impl<W: Way> Examination<'_, W> {
             Err(Stop::Failed) => {
                 let left = trial.left.join(", ");
                 if !left.is_empty() {
-                    let why = format!("{left}: something before them failed");
+                    let why = format!("{left}: an earlier check failed");
                     trial.find(Finding::unknown("not tried", why));
                 }
             }
@@ -148,7 +148,7 @@ impl<W: Way> Trial<'_, '_, W> {
         if asked.answer.class == Class::Done || exists {
             self.find(Finding::good(
                 CHECK,
-                "the container was missing; it was created, as a candidate would create it, and stays",
+                "the container was missing; it was created, as a candidate would do, and is kept",
             ));
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl<W: Way> Trial<'_, '_, W> {
         let blob = &self.blob;
         if !ours || properties.content_length > 0 {
             let detail = format!(
-                "{blob} is somebody else's blob, so it was left alone and nothing was tried on it"
+                "{blob} was not made by Tenure, so it was left untouched, and nothing was tested on it"
             );
             self.find(Finding::unknown(CHECK, detail));
             return Err(Stop::Untouchable);
@@ -211,7 +211,7 @@ impl<W: Way> Trial<'_, '_, W> {
             "exclusion",
             &asked,
             Class::Conflict,
-            "a second lease is refused while the first is held",
+            "a second lease is refused while the first one is held",
             "the lease was granted a second time while it was held: no election can be held on \
              this service",
         )?;
@@ -226,9 +226,9 @@ impl<W: Way> Trial<'_, '_, W> {
                 "conditions",
                 &asked,
                 Class::ConditionNotMet,
-                "a write over something newer is refused (If-Match)",
-                "a write over something newer was accepted: If-Match does not reach the service, \
-                 or the service ignores it; look for a proxy in between",
+                "a write over a newer version is refused (If-Match)",
+                "a write over a newer version was accepted: If-Match does not reach the service, or the service \
+                 ignores it; look for a proxy in between",
             )?;
         }
 
@@ -270,8 +270,8 @@ impl<W: Way> Trial<'_, '_, W> {
             _ if asked.answer.status == 412 => {}
             Class::Done => {
                 return self.no_conditional_break(
-                    "a break over something newer was accepted: If-Match does not reach the service, or the \
-                     service ignores it; look for a proxy in between",
+                    "a break of a newer version was accepted: If-Match does not reach the service, or the service \
+                     ignores it; look for a proxy in between",
                 );
             }
             _ if lacks_permission(&asked.answer) => {
@@ -290,7 +290,7 @@ impl<W: Way> Trial<'_, '_, W> {
             _ if lacks_permission(&asked.answer) => {}
             (Some(_), Class::Done) | (_, Class::LeaseMismatch) => {
                 return self.no_conditional_break(
-                    "a break over something newer was refused, and ended the lease all the same",
+                    "a break of a newer version was refused, but still ended the lease",
                 );
             }
             _ => return self.no_conditional_break(&self.explained(&asked)),
@@ -306,12 +306,12 @@ impl<W: Way> Trial<'_, '_, W> {
         self.is_leased &= !matches!(asked.answer.class, Class::Done | Class::Conflict);
         match asked.answer.class {
             Class::ConditionNotMet => {
-                return self.no_conditional_break("a break of what is there was refused (412)");
+                return self.no_conditional_break("a break of the current version was refused (412)");
             }
             Class::Done if !told => self.find(Finding::good(
                 CONDITIONAL_BREAK,
-                "over something newer it is refused, and leaves the lease (If-Match): fail-over before the \
-                 lease ends needs that",
+                "a break of a newer version is refused, and keeps the lease (If-Match): fail-over before the lease \
+                 ends needs that",
             )),
             _ => {}
         }
@@ -322,8 +322,8 @@ impl<W: Way> Trial<'_, '_, W> {
     /// Nothing goes wrong without fail-over.
     fn no_conditional_break(&mut self, why: &str) -> Result<(), Stop> {
         let detail = format!(
-            "{why}. Fail-over before the lease ends (--failover) is not safe here: a follower may end the lease of \
-             a leader that works"
+            "{why}. Fail-over before the lease ends (--failover) is not safe here: a follower may end the lease of a \
+             healthy leader"
         );
         self.find(match self.examination.settings.timings.failover {
             Some(_) => Finding::failed(CONDITIONAL_BREAK, detail),
@@ -347,8 +347,10 @@ impl<W: Way> Trial<'_, '_, W> {
         let asked = match self.examination.ask(delete, &blob).await? {
             Ok(asked) => asked,
             Err(problem) => {
-                let detail =
-                    format!("{}. The blob {blob} may be left: delete it by hand", problem.detail);
+                let detail = format!(
+                    "{}. The blob {blob} may still exist: delete it by hand",
+                    problem.detail
+                );
                 self.find(Finding::warning(CHECK, detail));
                 return Ok(());
             }
@@ -356,13 +358,13 @@ impl<W: Way> Trial<'_, '_, W> {
         let Answered { answer, again, .. } = &asked;
         let gone = answer.class == Class::Done || (*again && answer.class == Class::MissingBlob);
         self.find(if gone {
-            Finding::good(CHECK, "permitted; nothing is left of this examination")
+            Finding::good(CHECK, "permitted; the test blob is gone")
         } else if !self.removable && lacks_permission(answer) {
             Finding::good(
                 CHECK,
                 format!(
-                    "not permitted, and elections do not need it: the empty blob {blob} stays, and is \
-                     used again by the next examination"
+                    "not permitted, but elections do not need it: the empty blob {blob} stays, and the next run uses \
+                     it again"
                 ),
             )
         } else {
@@ -420,8 +422,7 @@ impl<W: Way> Trial<'_, '_, W> {
         if done && lease.is_some() && asked.answer.lease != lease {
             self.find(Finding::failed(
                 check,
-                "the answer names a different lease: this service does not keep leases apart as \
-                 the Blob service does",
+                "the answer names a different lease: this service does not tell leases apart as the Blob service does",
             ));
             return Err(Stop::Failed);
         }
