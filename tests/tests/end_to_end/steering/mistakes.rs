@@ -70,5 +70,5 @@ async fn a_candidate_without_a_token_takes_no_orders() {
         ])
         .await;
     assert_eq!(code(&told), 2, "{}", said(&told));
-    assert!(said(&told).contains("this needs a listener"), "{}", said(&told));
+    assert!(said(&told).contains("the token needs a listener"), "{}", said(&told));
 }
