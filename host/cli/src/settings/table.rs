@@ -163,8 +163,8 @@ settings! {
     CONFIG = Setting {
         name: "config", variable: "TENURE_CONFIG", kind: Kind::File, commands: OF_THE_FILE,
         scope: Scope::Elsewhere,
-        help: "A file with values for these options, for one election or for several; see \
-               docs/configuration.md. The command line and variables win",
+        help: "A file with values for these options, for one election or for several; see docs/configuration.md. The \
+               command line and variables take precedence",
         heading: ELECTIONS, ..ROW
     };
     ELECTION = Setting {
@@ -190,8 +190,8 @@ settings! {
     SHARES = Setting {
         name: "shares", variable: "TENURE_SHARES", kind: Kind::Number, range: Range::Numbers(1..=100_000),
         commands: &["run", "check", "reshare"], scope: Scope::One,
-        help: "Splits the work into so many shares. Each runs in one process at a time, under a term of its own, and \
-               all processes with the same election share them evenly. A turn is told which share it is for",
+        help: "Splits the work into this many shares. Each runs in one process at a time, under a term of its own, \
+               and all processes with the same election share them evenly. A turn is told which share it is for",
         more: "Give more shares than there will ever be processes; `tenure reshare` changes the number. See \
                [Shares](scale.md#shares)",
         advice: "give more shares than there will ever be processes, like 32",
@@ -200,16 +200,16 @@ settings! {
     CAPACITY = Setting {
         name: "capacity", variable: "TENURE_CAPACITY", kind: Kind::Number, range: Range::Numbers(0..=1_000_000),
         default: "1",
-        help: "With --shares, how much this process can do beside the others: one of capacity 2 holds twice as many \
-               shares as one of capacity 1; with 0 it holds none",
+        help: "With --shares, how much this process can do compared with the others: one of capacity 2 holds twice \
+               as many shares as one of capacity 1; with 0 it holds none",
         advice: "give a whole number, like 2",
         heading: ELECTIONS, ..ROW
     };
     MAX_SHARES = Setting {
         name: "max-shares", variable: "TENURE_MAX_SHARES", kind: Kind::Number, range: Range::Numbers(0..=100_000),
         default: "all",
-        help: "With --shares, the most shares that this process takes. When all processes have the most that they \
-               take, the rest of the shares stay without a holder",
+        help: "With --shares, the most shares that this process takes. When every process has reached its limit, the \
+               remaining shares have no holder",
         advice: "give a whole number, like 8",
         heading: ELECTIONS, ..ROW
     };
@@ -232,8 +232,8 @@ settings! {
     WHILE_LEADING = Setting {
         name: "while-leading", variable: names::WHILE_LEADING, kind: Kind::Switch,
         scope: Scope::One, choice: Some(Choice::Schedule),
-        help: "Instead of a timer: the work is started when this candidate wins, and may run as long as it \
-               leads. When it ends by itself the leadership does too, so that another candidate starts it",
+        help: "Instead of a timer: the work is started when this candidate wins, and may run as long as it leads. \
+               When it ends, the leadership ends too, and another candidate starts it",
         more: "See [Handlers](handlers.md#a-daemon-that-runs-only-on-the-leader)",
         heading: SCHEDULE, ..PASSED_ON
     };
@@ -245,8 +245,8 @@ settings! {
     JITTER = Setting {
         name: "jitter", variable: names::JITTER, kind: Kind::Duration,
         range: Range::Durations(Duration::ZERO..=seconds(DAY)), default: "0s",
-        help: "Spreads the turns of all elections over this long, so that not all work begins on the hour; \
-               all turns of one election come late by the same time. Less than the interval",
+        help: "Delays the turns of each election by a fixed time, up to this long, so that not all work begins on \
+               the hour. Less than the interval",
         heading: SCHEDULE, ..PASSED_ON
     };
     DELIVERY = Setting {
@@ -319,8 +319,8 @@ settings! {
     WEBHOOK_SECRET_FILE = Setting {
         name: "webhook-secret-file", variable: webhook::SECRET_FILE, content: webhook::SECRET,
         kind: Kind::File, works: &[Work::Webhook],
-        help: "A file with the secret that each call of --webhook is signed with, whsec_ and 24 to 64 bytes in \
-               Base64, as Standard Webhooks has it; of several, each has a line. It is read again for each call",
+        help: "A file with the secret that signs each call of --webhook, as in Standard Webhooks: whsec_ and 24 to \
+               64 bytes in Base64. Several secrets go on separate lines. It is read again for each call",
         more: "See [Who calls](handlers.md#who-calls). In `tenure.wasm` too",
         heading: WORK, ..ROW
     };
@@ -334,8 +334,8 @@ settings! {
     };
     NO_WORK = Setting {
         name: "no-work", kind: Kind::Switch, scope: Scope::One, choice: Some(Choice::Work),
-        help: "Instead of work: an application asks at --listen whether this candidate leads (/leader, /watch), and \
-               acts by itself. Nobody preempts it: it has to stop in time",
+        help: "Runs no work: an application asks at --listen whether this candidate leads (/leader, /watch), and \
+               does the work itself. Nobody preempts it: it must stop in time",
         more: "See [An application that asks](handlers.md#an-application-that-asks)",
         heading: WORK, ..ROW
     };
@@ -416,15 +416,16 @@ settings! {
     COOL_DOWN = Setting {
         name: "cool-down", variable: names::COOL_DOWN, kind: Kind::Duration,
         range: Range::Durations(seconds(1)..=seconds(HOUR)), default: "30s",
-        help: "How long a candidate whose work failed stays out, so that another one takes over: half of \
-               this to all of it, and twice as long each time until a turn succeeds, up to 16 times this or 1h",
+        help: "How long a candidate whose work failed stays out of the race, so that another one takes over: a \
+               random time from half of this to all of it. It doubles each time until a turn succeeds, up to 16 \
+               times this or 1h",
         heading: FAILURES, ..PASSED_ON
     };
     GRACE = Setting {
         name: "grace", variable: "TENURE_GRACE", kind: Kind::Duration,
         range: Range::Durations(Duration::ZERO..=seconds(HOUR)),
-        default: "1s, for a command the stop time (at least 3s with --failover), with --no-work until all that the \
-                  application was told has run out",
+        default: "1s, for a command the stop time (at least 3s with --failover), with --no-work until the \
+                  application's last answer has expired",
         help: "How long a running turn may go on when this candidate is told to end; its lease is renewed \
                meanwhile",
         more: "The same before the leadership is given up; a transfer is cancelled when the turn lasts for \
@@ -435,8 +436,8 @@ settings! {
     PRIORITY = Setting {
         name: "priority", variable: names::PRIORITY, kind: Kind::Number,
         range: Range::Numbers(0..=1000),
-        help: "Who should lead: a leader hands over to a candidate of higher priority when it has led for a \
-               minute, if both have one",
+        help: "Which candidate should lead: after a minute, a leader hands over to a candidate of higher priority, \
+               if both have one",
         heading: LEADERS, ..PASSED_ON
     };
     MAX_TENURE = Setting {
@@ -453,15 +454,15 @@ settings! {
     };
     READY_CMD = Setting {
         name: "ready-cmd", variable: "TENURE_READY_CMD", kind: Kind::Text("COMMAND"),
-        help: "A command for the shell that ends with 0 when this process can work. Until then \
-               it is run again each second, and this candidate stays out of the race",
+        help: "A shell command that exits with 0 when this process can work. Until then it is run again each second, \
+               and this candidate stays out of the race",
         heading: LEADERS, ..ROW
     };
     ADDRESS = Setting {
         name: "address", variable: names::ADDRESS, kind: Kind::Text("ADDRESS"), range: Range::Bytes(256),
         default: "http:// and the address of --listen; none if that is 0.0.0.0, [::] or a loopback address",
-        help: "The http:// or https:// URL of this candidate's listener, as others reach it. Followers that have an \
-               address too learn by it at once when the leader goes. Any other text is only shown",
+        help: "The http:// or https:// URL of this candidate's listener, as others reach it. Followers that also \
+               have an address learn through it at once when the leader goes. Any other text is only shown",
         more: "See [Hand-over](operations.md#hand-over-in-milliseconds)",
         heading: ELECTIONS, ..PASSED_ON
     };
@@ -469,10 +470,9 @@ settings! {
         commands: RUN_AND_OBSERVE,
         name: "listen", variable: "TENURE_LISTEN", kind: Kind::Text("ADDRESS:PORT"),
         scope: Scope::Process,
-        help: "Shows over HTTP, to whoever reaches it: a page of the election (/), whether \
-               this candidate runs (/healthz) and is ready (/readyz; /readyz?leader on the \
-               leader alone), who leads (/leader), the same as a live stream (/watch), and metrics \
-               (/metrics)",
+        help: "Serves over HTTP, to anyone who reaches it: a page of the election (/), whether this candidate runs \
+               (/healthz) and is ready (/readyz; /readyz?leader on the leader alone), who leads (/leader), the same \
+               as a live stream (/watch), and metrics (/metrics)",
         more: "See [Listening](operations.md#see-it)",
         advice: LISTENING,
         heading: SHOWN, ..ROW
@@ -501,8 +501,8 @@ settings! {
     };
     TRIGGER_AT = Setting {
         commands: &["trigger"], default: "none: the trigger is left beside the election's blob",
-        help: "The listener of the leader, like http://10.0.0.4:8080: it leaves the trigger, so that no access to the \
-               account is needed, but the control token",
+        help: "The listener of the leader, like http://10.0.0.4:8080: it writes the trigger; this needs the control \
+               token, but no access to the account",
         ..A_LISTENER
     };
     // Any candidate may be meant, so that it must be said which.
@@ -528,8 +528,8 @@ settings! {
     TERM_HEADER = Setting {
         name: "term-header", variable: webhook::TERM_HEADER, kind: Kind::Text("NAME"),
         default: "tenure-term", works: &[Work::Component, Work::Webhook],
-        help: "The header that carries the term in each request of the handler, and in that of --webhook, \
-               for sinks that refuse an earlier leader",
+        help: "The header that carries the term in each request of the handler, and in each call of --webhook, for \
+               sinks that refuse an earlier leader",
         more: "One that has no meaning of its own in HTTP",
         advice: "give a name of your own, like x-fencing-token, or leave it out",
         heading: WORK, ..ROW
@@ -561,8 +561,8 @@ settings! {
     };
     CA_FILE = Setting {
         name: "ca-file", variable: "TENURE_CA_FILE", kind: Kind::File, commands: ALL,
-        help: "Certificates in PEM form that are trusted beside the platform's, for the storage account and \
-               whoever gives out tokens for it; not for the handler",
+        help: "Certificates in PEM form that are trusted beside the platform's, for the storage account and the \
+               endpoints that issue its tokens; not for the handler",
         advice: CERTIFICATES,
         heading: ACCOUNT, ..ROW
     };
@@ -590,7 +590,7 @@ settings! {
     };
     AUTH_TOKEN = Setting {
         variable: names::AUTH_TOKEN_FILE, content: names::AUTH_TOKEN, kind: Kind::File,
-        help: "A token of Microsoft Entra ID for storage; nobody renews it",
+        help: "A token of Microsoft Entra ID for storage; it is not renewed",
         heading: ACCOUNT, ..VARIABLE
     };
     CLIENT_SECRET = Setting {
@@ -664,7 +664,7 @@ settings! {
     };
     TO = Setting {
         name: "to", kind: Kind::Text("NAME"), commands: &["transfer"], required: true,
-        help: "The name of the candidate that is to lead", advice: "name the successor",
+        help: "The name of the candidate that takes over", advice: "name the successor",
         heading: OTHERS, ..ROW
     };
     WAIT = Setting {
@@ -707,7 +707,7 @@ settings! {
     TRIGGER_WAIT = Setting {
         name: "wait", kind: Kind::Duration, commands: &["trigger"],
         range: Range::Durations(seconds(1)..=seconds(366 * DAY)), default: "not at all",
-        help: "How long to wait for the end of the turn; it ends with 0 if the turn succeeded",
+        help: "How long to wait for the end of the turn; the exit code is 0 if the turn succeeded",
         advice: "give a time like 10m, or leave it out to wait for nothing",
         heading: OTHERS, ..ROW
     };
