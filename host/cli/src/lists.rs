@@ -151,7 +151,7 @@ impl List {
             return;
         }
         let detail = format!(
-            "{name} was read again: {} elections were added, and {} were left",
+            "{name} was read again: {} elections were added, and {} were removed",
             new.len(),
             gone.len()
         );

@@ -101,7 +101,7 @@ await lease.releaseLease();
 
 // What is not played says so.
 const tier = await refused("NotImplemented", () => digits.setAccessTier("Cool"));
-assert.match(tier.message, /does not play Set Blob Tier/);
+assert.match(tier.message, /does not support Set Blob Tier/);
 const copy = await refused("NotImplemented", () => blocks.beginCopyFromURL(digits.url));
 assert.match(copy.message, /x-ms-copy-source/);
 

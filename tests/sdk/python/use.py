@@ -98,7 +98,7 @@ digits.acquire_lease().release()
 
 # What is not played says so.
 error = refused(HttpResponseError, "NotImplemented", digits.set_standard_blob_tier, "Cool")
-assert "does not play Set Blob Tier" in error.message, error.message
+assert "does not support Set Blob Tier" in error.message, error.message
 error = refused(HttpResponseError, "NotImplemented", container.upload_blob, "t", b"", tags={"a": "b"})
 assert "x-ms-tags" in error.message, error.message
 error = refused(HttpResponseError, "NotImplemented", blocks.start_copy_from_url, digits.url)

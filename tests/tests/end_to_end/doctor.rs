@@ -100,7 +100,7 @@ async fn all_is_well_with_a_key_and_nothing_is_left_or_touched() {
     let told = doctor(&access).await;
     assert_eq!((told.code, told.others()), (Some(0), vec![]), "{}", told.text);
     assert_eq!(told.json["verdict"], "ok");
-    assert!(told.of_check("create container").1.contains("stays"), "{}", told.text);
+    assert!(told.of_check("create container").1.contains("is kept"), "{}", told.text);
     assert_eq!(told.of_check("account").1, "Standard_LRS, StorageV2");
     let again = doctor(&access).await;
     assert_eq!((again.code, again.others()), (Some(0), vec![]), "{}", again.text);

@@ -279,7 +279,7 @@ async fn a_name_is_text_and_the_page_knows_nobody_else() {
     // Silence is not taken for peace.
     let connection = "document.getElementById('connection').textContent";
     follower.signal(Signal::STOP).unwrap();
-    browser.until(&format!("{connection}.startsWith('No news')"), SOON).await.unwrap();
+    browser.until(&format!("{connection}.startsWith('No updates')"), SOON).await.unwrap();
     follower.signal(Signal::CONT).unwrap();
     browser.until(&format!("{connection} === 'Live'"), SOON).await.unwrap();
     drop(follower);

@@ -12,7 +12,7 @@ use tenure::settings::Variables;
 use tenure_core::Delivery;
 use tenure_tests::simulation::campaign::{self, Totals};
 use tenure_tests::simulation::fault::{Fault, Kind, Step};
-use tenure_tests::simulation::history::{Entry, History, What};
+use tenure_tests::simulation::history::{Asked, Entry, History, What};
 use tenure_tests::simulation::plan::{Plan, Rules, SLOTS, Trait};
 use tenure_tests::simulation::trace::trace;
 use tenure_tests::simulation::world::Millis;
@@ -133,7 +133,16 @@ fn parting(one: &History, other: &History) -> Option<(Vec<Entry>, Vec<Entry>)> {
     if one == other {
         return None;
     }
-    let same = one.entries.iter().zip(&other.entries).take_while(|(a, b)| a == b).count();
+    // Of two requests that go out in one millisecond either may be the first; then the numbers are exchanged.
+    let asks = |history: &History, number: usize| {
+        let Asked { who, step, lease, .. } = history.asked[number];
+        (who, step, lease)
+    };
+    let is_same = |(a, b): &(&Entry, &Entry)| match a.what {
+        What::Sent(number) => a == b && asks(one, number) == asks(other, number),
+        _ => a == b,
+    };
+    let same = one.entries.iter().zip(&other.entries).take_while(is_same).count();
     let within = |history: &History| {
         let at = history.entries.get(same).or(history.entries.last()).map(|entry| entry.at);
         history.entries.iter().copied().filter(|entry| Some(entry.at) == at).collect()

@@ -230,7 +230,7 @@ mod tests {
         assert!(traces.unwrap_err().contains("set it to http/protobuf"));
         assert!(metrics.is_err());
         let [traces, metrics] = wanted(&[endpoint, ("OTEL_TRACES_EXPORTER", "zipkin")]);
-        assert!(traces.unwrap_err().contains("OTEL_TRACES_EXPORTER names an exporter"));
+        assert!(traces.unwrap_err().contains("OTEL_TRACES_EXPORTER names an unknown exporter"));
         assert_eq!(metrics, Ok(true));
     }
 }

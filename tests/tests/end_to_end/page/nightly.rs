@@ -210,7 +210,7 @@ async fn who_has_the_token_gives_orders_on_the_page_and_the_token_is_not_sent() 
     browser.picture("orders").await.unwrap();
     browser.run(&set("token", TOKEN), json!([])).await.unwrap();
     browser.click("#send").await.unwrap();
-    browser.until(&format!("{said}.startsWith('It was ordered.')"), SOON).await.unwrap();
+    browser.until(&format!("{said}.startsWith('The order was accepted.')"), SOON).await.unwrap();
     ben.event("elected", SOON).await;
     let sent = browser.run("return sent", json!([])).await.unwrap().to_string();
     assert!(sent.contains("proof=") && !sent.contains(TOKEN), "{sent}");
