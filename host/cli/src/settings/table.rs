@@ -150,8 +150,8 @@ const TIMINGS: &str = "The lease and its timings";
 const FAILURES: &str = "Turns and failures";
 const LEADERS: &str = "Who leads";
 const WORK: &str = "The work";
-const SHOWN: &str = "What it shows";
-pub(super) const OTHERS: &str = "Of other commands";
+const SHOWN: &str = "The listener and the log";
+pub(super) const OTHERS: &str = "Options of other commands";
 const INVOCATION: &str = "One turn per invocation";
 
 /// The headings of docs/configuration.md, in their order there.
