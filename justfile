@@ -14,7 +14,7 @@ test NAME="":
 
 # Elections in virtual time: SEEDS schedules of the pure core
 simulate SEEDS="10000":
-    cargo run --package tenure-tests --release --locked --bin simulate -- --seeds {{ SEEDS }}
+    cargo run --package tenure-simulation --release --locked --bin simulate -- --seeds {{ SEEDS }}
 
 # The demo, in this terminal (or `just demo --page`, in a browser)
 demo *OPTIONS:

@@ -205,8 +205,7 @@ impl Outsider {
 }
 
 /// All headers of a request without a body, the signature among them. `path` as on the wire.
-#[must_use]
-pub fn signed(
+fn signed(
     account: &Account,
     method: &str,
     path: &str,

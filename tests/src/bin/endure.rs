@@ -9,20 +9,21 @@
 //! and shown: a store that answers too late may end one.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Parser, value_parser};
+use fastrand::Rng;
 use tenure_tests::measure::load;
-use tenure_tests::simulation::dice::Dice;
 use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Mode, Proxy, Sink, Store};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
 /// By how much answers are late, in milliseconds.
-const LATE: (u64, u64) = (100, 400);
+const LATE: RangeInclusive<u64> = 100..=400;
 
 /// How long one lateness is kept.
 const KEPT: Duration = Duration::from_millis(20);
@@ -67,12 +68,13 @@ async fn endure(arguments: &Arguments) -> Result<ExitCode> {
     group.turn_ms = 1_900;
     group.warm_up().await?;
     let mut seats = Vec::new();
-    for (number, name) in ["ada", "ben", "cyd"].into_iter().enumerate() {
+    let mut seeds = Rng::with_seed(arguments.seed);
+    for name in ["ada", "ben", "cyd"] {
         let (proxy, through) = Proxy::of_store(&store.connection_string()).await?;
-        let mut dice = Dice::new(arguments.seed, u64::try_from(number)?);
+        let mut rng = seeds.fork();
         let late = tokio::spawn(async move {
             loop {
-                let late = Duration::from_millis(dice.between(LATE.0, LATE.1));
+                let late = Duration::from_millis(rng.u64(LATE));
                 proxy.set(Mode::LateAnswers(late));
                 sleep(KEPT).await;
             }
@@ -105,8 +107,8 @@ async fn endure(arguments: &Arguments) -> Result<ExitCode> {
         "{:.0} minutes, fail-over within {}, answers {} to {} ms late, {} processes that compute",
         lasted.as_secs_f64() / 60.0,
         arguments.failover,
-        LATE.0,
-        LATE.1,
+        LATE.start(),
+        LATE.end(),
         arguments.busy,
     );
     println!(

@@ -4,10 +4,10 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use fastrand::Rng;
 use tenure_core::Failover;
 
 use crate::Mode;
-use crate::simulation::dice::Dice;
 
 /// One round: an election, and what befalls it.
 #[derive(Clone, Debug)]
@@ -33,12 +33,12 @@ pub enum Mix {
 }
 
 impl Mix {
-    fn draw(self, dice: &mut Dice) -> Option<Failover> {
+    fn draw(self, rng: &mut Rng) -> Option<Failover> {
         let within = |seconds| Failover { within: Duration::from_secs(seconds) };
         match self {
             Self::ByLease => None,
             Self::Same(failover) => Some(failover),
-            Self::Mixed => dice.pick(&[None, Some(within(2)), Some(within(3)), Some(within(10))]),
+            Self::Mixed => pick(rng, &[None, Some(within(2)), Some(within(3)), Some(within(10))]),
         }
     }
 }
@@ -89,73 +89,74 @@ impl Plan {
     /// A freeze, a partition and a third fault, in any order.
     #[must_use]
     pub fn draw(seed: u64, candidates: RangeInclusive<usize>, mix: Mix) -> Self {
-        let mut dice = Dice::new(seed, 0);
-        let more = u64::try_from(candidates.end() - candidates.start()).unwrap();
-        let more = usize::try_from(dice.between(0, more)).unwrap();
-        let candidates = candidates.start() + more;
-        let mut faults = vec![freeze(&mut dice), third(candidates, &mut dice)];
-        let partition = partition(&mut dice);
-        faults.insert(usize::try_from(dice.between(0, 2)).unwrap(), partition);
-        if dice.once_in(2) {
+        let mut rng = Rng::with_seed(seed);
+        let candidates = rng.usize(candidates);
+        let mut faults = vec![freeze(&mut rng), third(candidates, &mut rng)];
+        let partition = partition(&mut rng);
+        faults.insert(rng.usize(..=2), partition);
+        if rng.bool() {
             faults.reverse();
         }
-        let (endless_turns, mut theirs) = (dice.once_in(2), Dice::new(seed, 1));
+        let (endless_turns, mut theirs) = (rng.bool(), rng.fork());
         let candidates = (0..candidates).map(|_| mix.draw(&mut theirs)).collect();
         Self { candidates, endless_turns, faults }
     }
 }
 
-fn freeze(dice: &mut Dice) -> Fault {
-    let whom = dice.pick(&[Whom::Leader, Whom::Leader, Whom::Leader, Whom::All]);
+fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
+    from[rng.usize(..from.len())]
+}
+
+fn freeze(rng: &mut Rng) -> Fault {
+    let whom = pick(rng, &[Whom::Leader, Whom::Leader, Whom::Leader, Whom::All]);
     // Some wake up, and the store is out of reach.
-    let cut = dice.once_in(4).then(|| (Whom::Leader, mode(dice)));
-    fault(cut, Some(Blow::Freeze(whom)), dice)
+    let cut = (rng.u8(..4) == 0).then(|| (Whom::Leader, mode(rng)));
+    fault(cut, Some(Blow::Freeze(whom)), rng)
 }
 
-fn partition(dice: &mut Dice) -> Fault {
-    let whom = dice.pick(&[Whom::Leader, Whom::Leader, Whom::Follower, Whom::All]);
-    fault(Some((whom, mode(dice))), None, dice)
+fn partition(rng: &mut Rng) -> Fault {
+    let whom = pick(rng, &[Whom::Leader, Whom::Leader, Whom::Follower, Whom::All]);
+    fault(Some((whom, mode(rng))), None, rng)
 }
 
-fn third(candidates: usize, dice: &mut Dice) -> Fault {
-    let wave = |dice: &mut Dice| usize::try_from(dice.between(0, candidates as u64 - 1)).unwrap();
-    let waves = |dice: &mut Dice| (0..dice.between(2, 4)).map(|_| wave(dice)).collect();
-    match dice.between(0, 5) {
-        0 | 1 => fault(None, Some(Blow::Kill), dice),
-        2 => fault(Some((Whom::Follower, mode(dice))), Some(Blow::Kill), dice),
+fn third(candidates: usize, rng: &mut Rng) -> Fault {
+    let waves = |rng: &mut Rng| (0..rng.u64(2..=4)).map(|_| rng.usize(..candidates)).collect();
+    match rng.u64(0..=5) {
+        0 | 1 => fault(None, Some(Blow::Kill), rng),
+        2 => fault(Some((Whom::Follower, mode(rng))), Some(Blow::Kill), rng),
         3 => {
-            let waves = waves(dice);
-            fault(Some((Whom::Leader, mode(dice))), Some(Blow::Storm(waves)), dice)
+            let waves = waves(rng);
+            fault(Some((Whom::Leader, mode(rng))), Some(Blow::Storm(waves)), rng)
         }
         _ => {
-            let waves = waves(dice);
-            fault(None, Some(Blow::Storm(waves)), dice)
+            let waves = waves(rng);
+            fault(None, Some(Blow::Storm(waves)), rng)
         }
     }
 }
 
-fn mode(dice: &mut Dice) -> Mode {
-    let late = Duration::from_millis(dice.between(300, 2_300));
-    let too_late = Duration::from_millis(dice.between(4_000, 12_000));
+fn mode(rng: &mut Rng) -> Mode {
+    let late = Duration::from_millis(rng.u64(300..=2_300));
+    let too_late = Duration::from_millis(rng.u64(4_000..=12_000));
     // An answer has some 300 bytes: it takes some 0.3 s, or longer than anybody waits.
     let modes = [
         Mode::Drop,
         Mode::Reset,
         Mode::BlackHole,
         Mode::HalfOpen,
-        Mode::Delay(dice.pick(&[late, too_late])),
-        Mode::Trickle(Duration::from_millis(dice.pick(&[1, 20]))),
+        Mode::Delay(pick(rng, &[late, too_late])),
+        Mode::Trickle(Duration::from_millis(pick(rng, &[1, 20]))),
     ];
-    dice.pick(&modes)
+    pick(rng, &modes)
 }
 
-fn fault(cut: Option<(Whom, Mode)>, blow: Option<Blow>, dice: &mut Dice) -> Fault {
-    let after = Duration::from_millis(dice.between(0, RENEW));
+fn fault(cut: Option<(Whom, Mode)>, blow: Option<Blow>, rng: &mut Rng) -> Fault {
+    let after = Duration::from_millis(rng.u64(0..=RENEW));
     let lasts = match blow {
         // Over when the leader is replaced, unless others are cut off too.
         Some(Blow::Storm(_)) => Duration::ZERO,
         Some(Blow::Kill) if cut.is_none() => Duration::ZERO,
-        _ => Duration::from_millis(dice.between(*LASTS.start(), *LASTS.end())),
+        _ => Duration::from_millis(rng.u64(LASTS)),
     };
     Fault { cut, blow, after, lasts }
 }

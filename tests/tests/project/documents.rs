@@ -70,7 +70,7 @@ fn citations(source: &str) -> Vec<Result<String, String>> {
 fn every_citation_leads_to_a_section() {
     let sections = sections();
     let mut found = Vec::new();
-    ["guest", "host", "tests/fleet/src", "tests/src", "wit"]
+    ["guest", "host", "tests/fleet/src", "tests/simulation/src", "tests/src", "wit"]
         .iter()
         .for_each(|folder| sources(&root().join(folder), &mut found));
     let (mut wrong, mut cited) = (Vec::new(), BTreeSet::new());
@@ -97,7 +97,7 @@ fn every_invariant_has_its_judge() {
         text.lines().filter_map(|line| line.strip_prefix("| I")?.split(' ').next()).collect();
     assert_eq!(invariants.len(), 9);
     let mut judges = Vec::new();
-    sources(&root().join("tests/src/simulation/oracle"), &mut judges);
+    sources(&root().join("tests/simulation/src/oracle"), &mut judges);
     let heads: Vec<_> = judges.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
     for number in invariants {
         let head = format!("//! I{number} (protocol.md §12)");
@@ -411,7 +411,12 @@ fn commands_that_people_type_exist() {
                 }
                 (Some("just"), _) => recipe(words[1]),
                 (Some("cargo"), Some(bin)) => {
-                    let folder = root().join("tests/src/bin");
+                    let package =
+                        words.iter().position(|word| *word == "-p").map(|at| words[at + 1]);
+                    let folder = match package {
+                        Some("tenure-simulation") => root().join("tests/simulation/src/bin"),
+                        _ => root().join("tests/src/bin"),
+                    };
                     folder.join(bin).is_dir() || folder.join(format!("{bin}.rs")).is_file()
                 }
                 _ => true,

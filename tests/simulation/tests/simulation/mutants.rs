@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::thread;
 
-use tenure_tests::simulation::hunt;
+use tenure_simulation::hunt;
 
 /// As many schedules must suffice for each.
 const MOST: u64 = 10_000;

@@ -160,9 +160,7 @@ fn hint_ignored(history: &History, wins: &[Win], index: usize, loss: &Loss) -> O
         _ => None,
     })?;
     let end = at + within;
-    let earlier = history.entries[..place].iter().rev();
-    let earlier = earlier.take_while(|entry| entry.at + MINUTE >= at);
-    let earlier = earlier.filter(|entry| entry.what == What::Hinted(who)).count();
+    let earlier = heeded(history, who, place).filter(|heeded| heeded + MINUTE >= at).count();
     // Each hint may have brought five polls forward, and ten in a minute are all.
     let free = earlier <= 1;
     let able = lives(history, who, loss.at.saturating_sub(BEFORE), end)
@@ -173,6 +171,22 @@ fn hint_ignored(history: &History, wins: &[Win], index: usize, loss: &Loss) -> O
         let what =
             format!("nobody leads {within} ms after c{who} heard that c{} {}", loss.who, loss.how);
         violation("hint", end, what)
+    })
+}
+
+/// When each hint that a candidate was given before an entry could be heeded: one that stands still hears of it
+/// once it goes on.
+fn heeded(history: &History, who: Who, before: usize) -> impl Iterator<Item = Millis> {
+    let entries = &history.entries[..before];
+    (0..before).filter(move |place| entries[*place].what == What::Hinted(who)).map(move |place| {
+        let stands = entries[..place].iter().rev().find_map(|entry| match entry.what {
+            What::Paused(paused) if paused == who => Some(true),
+            What::Resumed(resumed) if resumed == who => Some(false),
+            _ => None,
+        });
+        let goes_on = entries[place..].iter().find(|entry| entry.what == What::Resumed(who));
+        let later = goes_on.filter(|_| stands == Some(true));
+        later.map_or(entries[place].at, |later| later.at)
     })
 }
 

@@ -1,7 +1,7 @@
 //! Every state of a small election, within bounds; and that the judge would notice.
 
 use tenure_core::mutants::{self, Mutant};
-use tenure_tests::exploration::{Bounds, Explored, Flaw, Invariant, Scope, Start, explore};
+use tenure_simulation::exploration::{Bounds, Explored, Flaw, Invariant, Scope, Start, explore};
 
 fn bounds(candidates: usize, disturbances: u8, seconds: u32) -> Bounds {
     Bounds { candidates, disturbances, orders: 0, seconds, tick: 2, depth: 1000 }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Instant;
 
 use clap::Parser;
-use tenure_tests::simulation::hunt;
+use tenure_simulation::hunt;
 
 /// Seeded bugs, each of which breaks one rule of the protocol, and the schedules that show them.
 ///

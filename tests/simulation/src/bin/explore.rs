@@ -2,8 +2,8 @@
 //! bounds, and judges each.
 //!
 //! ```text
-//! cargo run -p tenure-tests --release --bin explore -- --candidates 2 --seconds 24 --record
-//! cargo run -p tenure-tests --release --bin explore -- --failover 9800 --tick 1 --seconds 16 --record
+//! cargo run -p tenure-simulation --release --bin explore -- --candidates 2 --seconds 24 --record
+//! cargo run -p tenure-simulation --release --bin explore -- --failover 9800 --tick 1 --seconds 16 --record
 //! ```
 //!
 //! Ends with 1 when an invariant was broken; the shortest way there is printed.
@@ -12,8 +12,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tenure_core::mutants::{self, Mutant};
-use tenure_tests::exploration::{Bounds, Scope, Start, explore};
-use tenure_tests::simulation::hunt;
+use tenure_simulation::exploration::{Bounds, Scope, Start, explore};
+use tenure_simulation::hunt;
 
 #[derive(Parser)]
 #[command(about = "Explores all states of a small election")]

@@ -11,12 +11,10 @@ use clap::Parser;
 use tenure::component::{ElectionComponent, Engine};
 use tenure::settings::Variables;
 use tenure_core::mutants::Mutant;
-use tenure_tests::simulation::campaign::{self, Totals};
-use tenure_tests::simulation::fault::Fault;
-use tenure_tests::simulation::plan::Rules;
-use tenure_tests::simulation::{
-    self, About, Fidelity, Options, Outcome, Slots, hunt, last_run, trace,
-};
+use tenure_simulation::campaign::{self, Totals};
+use tenure_simulation::fault::Fault;
+use tenure_simulation::plan::Rules;
+use tenure_simulation::{About, Fidelity, Options, Outcome, Slots, hunt, last_run, trace};
 
 /// Requests are made of small strings: with the allocator of the C library, a half of the time
 /// would go there.
@@ -75,7 +73,7 @@ fn main() -> ExitCode {
     };
     let options = Options { fidelity, mutant: flags.mutant, about };
     if let Some(seed) = flags.seed {
-        return one(&simulation::run(seed, &options));
+        return one(&tenure_simulation::run(seed, &options));
     }
     let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = flags.threads.map_or(processors, usize::from);
@@ -93,7 +91,7 @@ fn main() -> ExitCode {
         println!("a timer that writes \"last run\" after the run: {run} run, {repeated} repeated");
     }
     for seed in totals.failed.iter().take(1) {
-        let outcome = simulation::run(*seed, &options);
+        let outcome = tenure_simulation::run(*seed, &options);
         eprintln!("{}", trace::trace(&outcome.history));
         for violation in &outcome.violations {
             eprintln!("{violation}");
@@ -102,7 +100,7 @@ fn main() -> ExitCode {
     for seed in &totals.failed {
         let component = if flags.component { " --component" } else { "" };
         eprintln!(
-            "seed {seed} failed: cargo run -p tenure-tests --release --bin simulate -- \
+            "seed {seed} failed: cargo run -p tenure-simulation --release --bin simulate -- \
              --seed {seed}{component}"
         );
     }

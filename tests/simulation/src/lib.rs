@@ -11,6 +11,8 @@
 //! - [`oracle`] judges the [`history`]: the store's operations in its order, the wire, and the
 //!   spans in which handlers worked.
 
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "only tests use this")]
+
 pub mod campaign;
 pub mod clock;
 pub mod condition;
@@ -18,6 +20,7 @@ mod convert;
 pub mod coverage;
 pub mod dice;
 pub mod elector;
+pub mod exploration;
 pub mod fate;
 pub mod fault;
 mod finale;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta};
 use tenure_azure::credential::Pass;
-use tenure_azure::{Account, BlobName, Operation, http_date};
+use tenure_azure::{API_VERSION, Account, BlobName, Operation, http_date};
 use tenure_core::{Ask, Placing, Settings, variable};
 use tenure_store::{Account as StoreAccount, Now, Request, Response, Service as Store};
 
@@ -14,7 +14,6 @@ use super::plan::{Beginning, Class, Plan};
 use super::wire::guid;
 use super::world::Millis;
 use super::{hostile, token};
-use crate::outsider::signed;
 
 /// The election that all candidates contend for.
 pub const ELECTION: &str = "leases/leader";
@@ -269,11 +268,12 @@ impl Service {
         headers: &[(&str, &str)],
     ) -> u16 {
         let path = format!("{}{path}", self.account.prefix());
-        let mut headers = headers.to_vec();
-        headers.push(("content-length", "0"));
-        let headers = signed(&self.account, method, &path, query, &headers, &self.date(at));
+        let fixed = [("x-ms-version", API_VERSION), ("content-length", "0")];
+        let headers = fixed.iter().chain(headers);
+        let headers = headers.map(|(name, value)| (name.to_string(), value.to_string())).collect();
         let target = if query.is_empty() { path } else { format!("{path}?{query}") };
         let request = Request { method: method.into(), target, headers, ..Request::default() };
+        let request = token::signed(&self.account, &request, &self.date(at));
         self.store.handle(self.clock(at), &request).status
     }
 }

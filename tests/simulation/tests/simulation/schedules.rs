@@ -1,6 +1,6 @@
 //! Candidates in virtual time, with faults that seeds choose: a bounded number of schedules.
 //!
-//! `cargo run -p tenure-tests --release --bin simulate` runs any number.
+//! `cargo run -p tenure-simulation --release --bin simulate` runs any number.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use tenure::clock::BootClock;
 use tenure::component::{ElectionComponent, Engine};
 use tenure::settings::Variables;
 use tenure_core::Delivery;
-use tenure_tests::simulation::campaign::{self, Totals};
-use tenure_tests::simulation::fault::{Fault, Kind, Step};
-use tenure_tests::simulation::history::{Asked, Entry, History, What};
-use tenure_tests::simulation::plan::{Plan, Rules, SLOTS, Trait};
-use tenure_tests::simulation::trace::trace;
-use tenure_tests::simulation::world::Millis;
-use tenure_tests::simulation::{self, About, Fidelity, Options, Slots, last_run};
+use tenure_simulation::campaign::{self, Totals};
+use tenure_simulation::fault::{Fault, Kind, Step};
+use tenure_simulation::history::{Asked, Entry, History, What};
+use tenure_simulation::plan::{Plan, Rules, SLOTS, Trait};
+use tenure_simulation::trace::trace;
+use tenure_simulation::world::Millis;
+use tenure_simulation::{About, Fidelity, Options, Slots, last_run};
 
 fn native() -> Options {
     Fidelity::Native.into()
@@ -33,9 +33,9 @@ fn judge(seeds: u64, options: &Options, flag: &str) -> Totals {
     let threads = available_parallelism().map_or(1, NonZeroUsize::get);
     let totals = campaign::run(0, seeds, threads, options);
     if let Some(seed) = totals.failed.first() {
-        let outcome = simulation::run(*seed, options);
+        let outcome = tenure_simulation::run(*seed, options);
         panic!(
-            "{}\n{:#?}\ncargo run -p tenure-tests --release --bin simulate -- --seed {seed}{flag}",
+            "{}\n{:#?}\ncargo run -p tenure-simulation --release --bin simulate -- --seed {seed}{flag}",
             trace(&outcome.history),
             outcome.violations,
         );
@@ -64,21 +64,21 @@ fn the_component_keeps_all_invariants() {
 
 #[test]
 fn a_seed_is_the_same_schedule_whatever_ran_before() {
-    let alone = simulation::run(7, &native()).history;
+    let alone = tenure_simulation::run(7, &native()).history;
     for seed in [3, 11] {
-        assert_ne!(alone, simulation::run(seed, &native()).history);
+        assert_ne!(alone, tenure_simulation::run(seed, &native()).history);
     }
-    assert_eq!(alone, simulation::run(7, &native()).history);
-    let elsewhere = std::thread::spawn(|| simulation::run(7, &native()).history);
+    assert_eq!(alone, tenure_simulation::run(7, &native()).history);
+    let elsewhere = std::thread::spawn(|| tenure_simulation::run(7, &native()).history);
     assert_eq!(alone, elsewhere.join().unwrap());
 }
 
 #[test]
 fn a_seed_is_the_same_schedule_of_the_component() {
     let component = component();
-    let alone = simulation::run(7, &component).history;
-    let _ = simulation::run(3, &component);
-    assert_eq!(alone, simulation::run(7, &component).history);
+    let alone = tenure_simulation::run(7, &component).history;
+    let _ = tenure_simulation::run(3, &component);
+    assert_eq!(alone, tenure_simulation::run(7, &component).history);
 }
 
 /// Request by request, to the millisecond. Where two things happen in one millisecond, they may
@@ -96,8 +96,8 @@ fn the_component_does_what_the_core_does() {
             continue;
         }
         let alone = ![Trait::Hints, Trait::Failover].into_iter().any(|what| plan.traits.has(what));
-        let core = simulation::run(seed, &native()).history;
-        let shipped = simulation::run(seed, &component).history;
+        let core = tenure_simulation::run(seed, &native()).history;
+        let shipped = tenure_simulation::run(seed, &component).history;
         compared += u32::from(alone);
         same += u32::from(alone && in_any_order(&core) == in_any_order(&shipped));
         match parting(&core, &shipped) {
@@ -153,7 +153,7 @@ fn parting(one: &History, other: &History) -> Option<(Vec<Entry>, Vec<Entry>)> {
 #[test]
 fn outsiders_strike_only_where_a3_is_given_up() {
     for seed in 0..40 {
-        let outcome = simulation::run(seed, &native());
+        let outcome = tenure_simulation::run(seed, &native());
         let outsiders = simulation::fault::Fault::ALL
             .into_iter()
             .filter(|fault| fault.kind() == Kind::Outsider)
@@ -170,7 +170,7 @@ fn timetable(rules: Rules) -> Slots {
     let options = Options { about: About::Timetable(rules), ..native() };
     let mut slots = Slots::default();
     for seed in 0..3 {
-        let outcome = simulation::run(seed, &options);
+        let outcome = tenure_simulation::run(seed, &options);
         assert_eq!(outcome.violations, [], "{}\nseed {seed}", trace(&outcome.history));
         assert!(outcome.takeovers >= 10, "{}", outcome.takeovers);
         slots += outcome.slots;
@@ -199,7 +199,7 @@ fn at_least_once_no_slot_of_a_thousand_is_left() {
 fn invocations_at_once_run_no_slot_twice_and_leave_none() {
     for rules in [Rules::default(), Rules::at_least_once()] {
         let options = Options { about: About::Invocations(rules), ..native() };
-        let outcome = simulation::run(0, &options);
+        let outcome = tenure_simulation::run(0, &options);
         assert_eq!(outcome.violations, [], "{}", trace(&outcome.history));
         let Slots { run, repeated, .. } = outcome.slots;
         let at_least_once = rules.delivery != Delivery::AtMostOnce;
