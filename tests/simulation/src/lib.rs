@@ -59,6 +59,11 @@ use plan::{Class, Plan, Rules, Traits};
 use tenure_core::mutants::{self, Mutant};
 use world::World;
 
+/// Requests are made of small strings: with the allocator of the C library, a half of the time
+/// would go there.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What came of one schedule.
 #[derive(Clone, Debug)]
 pub struct Outcome {

@@ -16,11 +16,6 @@ use tenure_simulation::fault::Fault;
 use tenure_simulation::plan::Rules;
 use tenure_simulation::{About, Fidelity, Options, Outcome, Slots, hunt, last_run, trace};
 
-/// Requests are made of small strings: with the allocator of the C library, a half of the time
-/// would go there.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Candidates in virtual time, with faults chosen by seeds.
 #[derive(Parser)]
 struct Flags {

@@ -13,7 +13,7 @@ use tenure_core::Delivery;
 use tenure_simulation::campaign::{self, Totals};
 use tenure_simulation::fault::{Fault, Kind, Step};
 use tenure_simulation::history::{Asked, Entry, History, What};
-use tenure_simulation::plan::{Plan, Rules, SLOTS, Trait};
+use tenure_simulation::plan::{Class, Plan, Rules, SLOTS, Trait};
 use tenure_simulation::trace::trace;
 use tenure_simulation::world::Millis;
 use tenure_simulation::{About, Fidelity, Options, Slots, last_run};
@@ -154,12 +154,12 @@ fn parting(one: &History, other: &History) -> Option<(Vec<Entry>, Vec<Entry>)> {
 fn outsiders_strike_only_where_a3_is_given_up() {
     for seed in 0..40 {
         let outcome = tenure_simulation::run(seed, &native());
-        let outsiders = simulation::fault::Fault::ALL
+        let outsiders = Fault::ALL
             .into_iter()
             .filter(|fault| fault.kind() == Kind::Outsider)
             .map(|fault| outcome.coverage.total(fault))
             .sum::<u64>();
-        let sound = outcome.class == simulation::plan::Class::Sound;
+        let sound = outcome.class == Class::Sound;
         assert!(!sound || outsiders == 0, "seed {seed}: {outsiders}");
     }
 }
