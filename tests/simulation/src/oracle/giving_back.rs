@@ -73,7 +73,10 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
                 match asked.step {
                     Step::Acquire if asked.lease == attempt.lease => attempt.answered(answer),
                     // It leads; or somebody ended the lease, and there is nothing to give back.
-                    Step::Raise if matches!(answer.status, 200..=299) || is_gone(answer) => {
+                    Step::Raise if matches!(answer.status, 200..=299) => {
+                        *attempt = Attempt::default();
+                    }
+                    Step::Raise | Step::ReadBack if is_gone(answer) => {
                         *attempt = Attempt::default();
                     }
                     _ => {}

@@ -182,7 +182,8 @@ impl Scene {
                 "--name",
                 "ada",
             ])
-            .args(["--every", "1h", "--listen", "127.0.0.1:0", "--poll", "500ms"])
+            // A claim would be answered in other words than a renewal: no slot comes due.
+            .args(["--cron", "0 0 29 2 *", "--listen", "127.0.0.1:0", "--poll", "500ms"])
             .args(["--renew", "1s", "--request-timeout", "1s", "--handler"])
             .arg(Path::new(BEAT_HANDLER));
         self.access.give(&mut command);
