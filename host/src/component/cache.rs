@@ -10,36 +10,48 @@ use wasmtime::{Cache, CacheConfig};
 const CODE: &str = "code";
 
 /// Where code is kept when nothing else is said: `TENURE_CACHE_DIR`, else `tenure` below
-/// `XDG_CACHE_HOME` or `~/.cache`.
-pub(super) fn usual() -> Option<PathBuf> {
+/// `XDG_CACHE_HOME` or `~/.cache`. True: somebody named it.
+pub(super) fn usual() -> Option<(PathBuf, bool)> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(directory) = variable("TENURE_CACHE_DIR") {
-        return Some(directory.into());
+        return Some((directory.into(), true));
     }
     let user = variable("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(Path::new(&variable("HOME")?).join(".cache")))?;
-    Some(user.join("tenure"))
+    Some((user.join("tenure"), false))
 }
 
-/// The cache in `directory`, which is made when it is missing. None when it cannot be.
+/// The cache in `directory`, which is made when it is missing. None when it cannot be, and nobody named it.
 ///
 /// # Errors
 ///
-/// Others could put code of theirs there; which directory it is, and what to do.
-pub(super) fn open(directory: &Path) -> Result<Option<Cache>, String> {
+/// Others could put code of theirs there, or one that was named cannot be made; which directory it is, and what to do.
+pub(super) fn open(directory: &Path, named: bool) -> Result<Option<Cache>, String> {
     let Ok(directory) = std::path::absolute(directory) else { return Ok(None) };
     // Nothing is made where others could take its place.
     let there = directory.ancestors().find_map(|part| part.canonicalize().ok());
     if let Some(there) = there {
         trusted(&there)?;
     }
-    let Ok(code) = make(&directory.join(CODE)) else { return Ok(None) };
+    let code = match make(&directory.join(CODE)) {
+        Ok(code) => code,
+        Err(error) if named => return Err(unusable(&directory, &error)),
+        Err(_) => return Ok(None),
+    };
     own(&code)?;
     code.parent().map_or(Ok(()), trusted)?;
     let mut config = CacheConfig::new();
     config.with_directory(&code);
     Ok(Cache::new(config).ok())
+}
+
+fn unusable(directory: &Path, error: &io::Error) -> String {
+    let directory = directory.display();
+    format!(
+        "compiled code is not cached: {directory} cannot be used ({error}); set TENURE_CACHE_DIR to a directory that this \
+         user can create or write"
+    )
 }
 
 /// Makes a directory, and those above it that are missing, for nobody else. Its path without links.
@@ -132,11 +144,11 @@ mod tests {
     fn what_is_made_is_for_this_user_alone() {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("a/b");
-        assert!(open(&directory).unwrap().is_some());
+        assert!(open(&directory, true).unwrap().is_some());
         assert_eq!((rights(&folder.path().join("a")), rights(&directory)), (0o700, 0o700));
         // A directory that others may look into is no harm: what lies in it is none of theirs.
         mode(&directory, 0o755);
-        assert!(open(&directory).unwrap().is_some());
+        assert!(open(&directory, true).unwrap().is_some());
         assert_eq!(rights(&directory.join(CODE)), 0o700);
     }
 
@@ -157,7 +169,7 @@ mod tests {
             (&directory, 0o777, &link),
         ] {
             mode(open_one, rights);
-            let why = open(asked).map(|_| ()).unwrap_err();
+            let why = open(asked, true).map(|_| ()).unwrap_err();
             assert!(why.contains(&format!("{} can be written", open_one.display())), "{why}");
             assert!(why.contains(&format!("mode {rights:04o}")), "{why}");
             mode(open_one, 0o700);
@@ -165,9 +177,9 @@ mod tests {
         assert_eq!(read_dir(&directory).unwrap().count(), 0);
         // Others cannot take the place of what is ours in such a one.
         mode(&above, 0o1777);
-        assert!(open(&directory).unwrap().is_some());
+        assert!(open(&directory, true).unwrap().is_some());
         mode(&directory.join(CODE), 0o750);
-        let why = open(&directory).map(|_| ()).unwrap_err();
+        let why = open(&directory, true).map(|_| ()).unwrap_err();
         assert!(why.contains("is open to other users (mode 0750)"), "{why}");
     }
 
@@ -182,14 +194,17 @@ mod tests {
             return assert!(why.contains("belongs to another user"), "{why}");
         }
         std::os::unix::fs::chown(&directory, Some(65_534), None).unwrap();
-        let why = open(&directory).map(|_| ()).unwrap_err();
+        let why = open(&directory, true).map(|_| ()).unwrap_err();
         assert!(why.contains("belongs to another user"), "{why}");
         assert_eq!(read_dir(&directory).unwrap().count(), 0);
     }
 
     #[test]
-    fn what_cannot_be_made_is_gone_without() {
+    fn what_cannot_be_made_is_gone_without_and_told_where_somebody_named_it() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(open(&file.path().join("a")).unwrap().is_none());
+        let directory = file.path().join("a");
+        assert!(open(&directory, false).unwrap().is_none());
+        let why = open(&directory, true).map(|_| ()).unwrap_err();
+        assert!(why.contains(&format!("{} cannot be used (", directory.display())), "{why}");
     }
 }

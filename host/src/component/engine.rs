@@ -48,7 +48,7 @@ pub struct Engine {
     told: Arc<Mutex<Option<Instant>>>,
     /// None: guests are never interrupted.
     ticker: Option<Arc<Ticker>>,
-    /// Why compiled code is not cached, where that would not be safe.
+    /// Why compiled code is not cached, where that would not be safe or the directory that was named cannot be used.
     uncached: Option<Arc<str>>,
 }
 
@@ -60,7 +60,8 @@ impl Engine {
     ///
     /// When this machine cannot run compiled WebAssembly.
     pub fn new() -> wasmtime::Result<Self> {
-        Self::with_cache(cache::usual().as_deref())
+        let place = cache::usual();
+        Self::caching(place.as_ref().map(|(directory, named)| (directory.as_path(), *named)))
     }
 
     /// An engine that caches compiled code in `directory`. What lies there is run as it is, so a
@@ -71,9 +72,13 @@ impl Engine {
     ///
     /// As [`new`](Engine::new). A directory that cannot be used is no error.
     pub fn with_cache(directory: Option<&Path>) -> wasmtime::Result<Self> {
+        Self::caching(directory.map(|directory| (directory, true)))
+    }
+
+    fn caching(place: Option<(&Path, bool)>) -> wasmtime::Result<Self> {
         let mut config = Config::new();
         config.epoch_interruption(true);
-        let (cache, uncached) = match directory.map(cache::open).transpose() {
+        let (cache, uncached) = match place.map(|(at, named)| cache::open(at, named)).transpose() {
             Ok(cache) => (cache.flatten(), None),
             Err(why) => (None, Some(why.into())),
         };
@@ -92,8 +97,8 @@ impl Engine {
         Ok(Self { wasmtime, brief, places, room, beside, told, ticker, uncached })
     }
 
-    /// Why compiled code is not cached although there is a directory for it: others could write there.
-    /// It is compiled at each start then.
+    /// Why compiled code is not cached although there is a directory for it: others could write there, or it was named
+    /// and cannot be used. It is compiled at each start then.
     #[must_use]
     pub fn uncached(&self) -> Option<&str> {
         self.uncached.as_deref()
