@@ -53,12 +53,14 @@ pub mod shares {
 /// What the listener shows, and how an order to it is proved.
 #[cfg(feature = "server")]
 pub mod server {
-    pub use crate::server::board::{Leader, Told};
+    pub use crate::server::answers::answer;
+    pub use crate::server::board::Told;
     pub use crate::server::exposition::{example, figures};
+    pub use crate::server::last_turn::LastTurn;
     pub use crate::server::metrics::{renewal, renewal_bounds, turn_bounds};
     pub use crate::server::page::{Row, Source, rate, router, view};
-    pub use crate::server::pages::answer;
     pub use crate::server::proof::{Intent, authorization, nonce_of};
-    pub use crate::server::summary::{LastTurn, Summary};
+    pub use crate::server::role::Leader;
+    pub use crate::server::summary::Summary;
     pub use crate::server::watch::{causes, endpoint, listener};
 }

@@ -5,32 +5,15 @@
 //! for example, is denied from then on, and goes on until the last instant up to which the application was told
 //! that it may act (protocol.md §7.1: the lease is released when the work has stopped).
 
-use super::board::{Board, Role, State};
+use super::allowance::Allowance;
+use super::board::{Board, State};
+use super::role::Role;
 use crate::clock::Clock;
 use crate::contract::Turn;
 use crate::deadline::Deadline;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What an application was told of the leadership.
-#[derive(Debug, Default)]
-pub(super) struct Told {
-    /// The term in which it may act: the one whose turn is under way.
-    term: Option<u64>,
-    /// The leadership is about to be given up.
-    pub winds_down: bool,
-    /// The process is about to end.
-    leaves: bool,
-    /// The latest instant up to which it was told that it may act.
-    until: Duration,
-}
-
-impl Told {
-    fn may_act(&self, term: u64) -> bool {
-        self.term == Some(term) && !self.winds_down && !self.leaves
-    }
-}
 
 /// The work of a leader that is an application's: [`Handler`] of a candidate with
 /// [`Schedule::WhileLeading`](crate::settings::Schedule::WhileLeading), whose [`Board`] a
@@ -50,7 +33,7 @@ pub struct Application<C> {
 impl<C: Clock> Application<C> {
     /// The application that asks what is shown of `board`.
     pub fn new(board: Arc<Board>, clock: C) -> Self {
-        board.state().application = Some(Told::default());
+        board.state().application = Some(Allowance::default());
         Self { board, clock }
     }
 

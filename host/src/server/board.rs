@@ -6,13 +6,12 @@ mod state;
 
 pub(super) use readiness::Readiness;
 pub use readiness::Told;
-pub use state::Leader;
-pub(super) use state::{Change, Role, State};
+pub(super) use state::{Change, State};
 
+use super::last_turn::LastTurn;
 use super::metrics::{Metrics, Now};
-use super::summary::LastTurn;
-use super::triggers::Placer;
-use super::watch::Ended;
+use super::placer::Placer;
+use super::role::{Ended, Leader, Role};
 use crate::contract::{Outlook, Problem, Report, TriggerState};
 use crate::runner::Event;
 use crate::settings::Replacement;

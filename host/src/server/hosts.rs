@@ -4,7 +4,7 @@
 //! script may then read whatever answers there: DNS rebinding. The browser tells the name in `Host`.
 //! Addresses, and names that the public DNS does not have, cannot be such a page's.
 
-use super::pages::answer;
+use super::answers::answer;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};

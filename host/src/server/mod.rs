@@ -25,31 +25,37 @@
 //! `/transfer?to=NAME`, `/pause`, `/resume`, `/trigger?id=ID`. `POST /trigger` alone has a leader look for triggers.
 
 mod accept;
+mod allowance;
+pub(crate) mod answers;
 mod application;
 pub(crate) mod board;
 mod control;
 pub(crate) mod exposition;
 mod hosts;
+pub(crate) mod last_turn;
 pub(crate) mod metrics;
 pub(crate) mod page;
-pub(crate) mod pages;
+mod pages;
+mod placer;
 mod process;
 pub(crate) mod proof;
 mod recent;
+pub(crate) mod role;
 mod roster;
 mod show;
 pub(crate) mod summary;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod token;
 mod triggers;
 pub(crate) mod watch;
 
 pub use application::Application;
 pub use board::Board;
-pub use control::{Control, ControlToken};
 pub use hosts::Hosts;
 pub use roster::Roster;
+pub use token::{Control, ControlToken};
 pub use watch::Watcher;
 
 use crate::clock::Clock;

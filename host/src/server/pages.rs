@@ -1,78 +1,20 @@
 //! What is answered to whom.
 
-use super::board::{Board, Readiness, Role};
-use super::control::{self, Control};
+use super::answers::{answer, has, refuse, shown};
+use super::board::Readiness;
+use super::control;
 use super::exposition::{exposition, figures};
-use super::page::Source;
-use super::proof::Nonces;
-use super::roster::Roster;
+use super::role::Role;
+use super::roster::{Face, Roster, choose};
 use super::triggers;
 use super::watch::{Instant, VERSION};
-use crate::clock::Reading;
 use crate::contract::{candidate_as_json, wall};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{FromRequestParts, State};
-use axum::http::request::Parts;
+use axum::extract::State;
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri, header};
 use axum::routing::get;
 use serde_json::{Value, json};
-use std::sync::Arc;
-
-/// One candidate, and who may steer it.
-#[derive(Clone)]
-pub(super) struct Face {
-    pub board: Arc<Board>,
-    pub clock: Reading,
-    /// None: nobody may steer.
-    pub control: Option<Control>,
-    pub nonces: Arc<Nonces>,
-    /// What the page shows of it.
-    pub source: Source,
-}
-
-/// Of so many elections are the names told to who named none of them: an answer that operators' commands
-/// read is not endless.
-const LISTED: usize = 100;
-
-/// The candidate of the election that the query names; the only one goes without saying.
-impl FromRequestParts<Roster> for Face {
-    type Rejection = Response<Body>;
-
-    async fn from_request_parts(
-        parts: &mut Parts,
-        roster: &Roster,
-    ) -> Result<Self, Response<Body>> {
-        choose(&roster.faces(), &parts.uri).cloned().map_err(|refusal| *refusal)
-    }
-}
-
-pub(super) fn choose<'f>(faces: &'f [Face], uri: &Uri) -> Result<&'f Face, Box<Response<Body>>> {
-    let named = value(uri, "election");
-    let found = match (&named, faces) {
-        (None, [only]) => Some(only),
-        (None, _) => None,
-        (Some(named), faces) => faces.iter().find(|face| face.board.election == *named),
-    };
-    found.ok_or_else(|| {
-        let elections = faces.iter().map(|face| face.board.election.as_str());
-        let elections: Vec<_> = elections.take(LISTED).collect();
-        Box::new(match named {
-            Some(_) => unknown(&elections),
-            None => {
-                let error = "choose one: ?election=container/blob";
-                let told = json!({ "error": error, "elections": elections });
-                answer(StatusCode::BAD_REQUEST, &told)
-            }
-        })
-    })
-}
-
-/// The answer to whoever names an election that is none of these.
-pub(super) fn unknown(elections: &[&str]) -> Response<Body> {
-    let error = "this process has no candidate of that election";
-    answer(StatusCode::NOT_FOUND, &json!({ "error": error, "elections": elections }))
-}
 
 pub(super) fn router(roster: Roster) -> Router {
     Router::new()
@@ -245,43 +187,4 @@ async fn not_so(method: Method, uri: Uri) -> Response<Body> {
         false => format!("this is read-only; {method} is not allowed"),
     };
     answer(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": why }))
-}
-
-pub(super) fn refuse(why: &str) -> Response<Body> {
-    answer(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "unavailable", "reason": why }))
-}
-
-/// An answer in JSON.
-pub fn answer(status: StatusCode, told: &Value) -> Response<Body> {
-    let mut response = shown("application/json", format!("{told}\n"));
-    *response.status_mut() = status;
-    response
-}
-
-/// A text that is what it is said to be, and true only now.
-pub(super) fn shown(kind: &'static str, text: impl Into<Body>) -> Response<Body> {
-    let mut response = Response::new(text.into());
-    let headers = response.headers_mut();
-    for (name, value) in [
-        (header::CONTENT_TYPE, kind),
-        (header::CACHE_CONTROL, "no-store"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ] {
-        headers.insert(name, header::HeaderValue::from_static(value));
-    }
-    response
-}
-
-/// Whether a word is in the query, with or without a value.
-pub(super) fn has(uri: &Uri, word: &str) -> bool {
-    let words = uri.query().unwrap_or_default().split('&');
-    words.map(|pair| pair.split('=').next().unwrap_or_default()).any(|name| name == word)
-}
-
-/// The value of a word in the query, with what is percent-encoded in it.
-pub(super) fn value(uri: &Uri, word: &str) -> Option<String> {
-    let mut words =
-        uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    let (_, value) = words.find(|(name, _)| *name == word)?;
-    Some(percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned())
 }

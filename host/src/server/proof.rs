@@ -19,7 +19,7 @@
 //! `--at` the listener itself tells for which candidate the proof is good, and for which election when
 //! none is named.
 
-use super::control::ControlToken;
+use super::token::ControlToken;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use rustls::crypto::SecureRandom;
 use sha2::Sha256;

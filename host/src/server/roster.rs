@@ -1,15 +1,36 @@
 //! The candidates of a process, which come and go while others ask for them.
 
+use super::answers::{answer, unknown, value};
 use super::board::Board;
-use super::control::Control;
 use super::page::Source;
-use super::pages::Face;
 use super::proof::Nonces;
 use super::show;
+use super::token::Control;
 use crate::clock::{Clock, Reading};
+use axum::body::Body;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{Response, StatusCode, Uri};
+use serde_json::json;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Of so many elections are the names told to who named none of them: an answer that operators' commands
+/// read is not endless.
+const LISTED: usize = 100;
+
+/// One candidate, and who may steer it.
+#[derive(Clone)]
+pub(super) struct Face {
+    pub board: Arc<Board>,
+    pub clock: Reading,
+    /// None: nobody may steer.
+    pub control: Option<Control>,
+    pub nonces: Arc<Nonces>,
+    /// What the page shows of it.
+    pub source: Source,
+}
 
 /// The candidates that a [`Server`](super::Server) shows. Clones are one.
 #[derive(Clone)]
@@ -79,4 +100,37 @@ impl fmt::Debug for Roster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Roster").field("boards", &self.boards()).finish_non_exhaustive()
     }
+}
+
+/// The candidate of the election that the query names; the only one goes without saying.
+impl FromRequestParts<Roster> for Face {
+    type Rejection = Response<Body>;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        roster: &Roster,
+    ) -> Result<Self, Response<Body>> {
+        choose(&roster.faces(), &parts.uri).cloned().map_err(|refusal| *refusal)
+    }
+}
+
+pub(super) fn choose<'f>(faces: &'f [Face], uri: &Uri) -> Result<&'f Face, Box<Response<Body>>> {
+    let named = value(uri, "election");
+    let found = match (&named, faces) {
+        (None, [only]) => Some(only),
+        (None, _) => None,
+        (Some(named), faces) => faces.iter().find(|face| face.board.election == *named),
+    };
+    found.ok_or_else(|| {
+        let elections = faces.iter().map(|face| face.board.election.as_str());
+        let elections: Vec<_> = elections.take(LISTED).collect();
+        Box::new(match named {
+            Some(_) => unknown(&elections),
+            None => {
+                let error = "choose one: ?election=container/blob";
+                let told = json!({ "error": error, "elections": elections });
+                answer(StatusCode::BAD_REQUEST, &told)
+            }
+        })
+    })
 }

@@ -1,12 +1,13 @@
 //! A board as the page shows it: one candidate, and whoever else it saw lead.
 
-use super::board::{Board, Change, Leader as Other, Readiness, Role, State};
+use super::board::{Board, Change, Readiness, State};
 use super::page::view::{
     LANES, Lane, LastTurn, Leader, NOTES, Note, Orders, Validity, View, millis, sentence, short,
     window,
 };
 use super::page::{Row, Source};
 use super::recent::UNKNOWN;
+use super::role::{Leader as Other, Role};
 use crate::clock::Reading;
 use crate::contract::{Fares, Outlook, schedule_words, wall};
 use chrono::DateTime;

@@ -1,8 +1,8 @@
 //! What a candidate saw lately: who led when, its own turns, its requests.
 
-use super::board::Role;
 use super::page::rate::Rate;
 use super::page::view::{Kind, Span, TURNS, Tick, millis, short};
+use super::role::Role;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -149,8 +149,8 @@ fn push<T>(kept: &mut VecDeque<T>, new: T, most: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::board::Leader;
     use super::super::page::view::WINDOW;
+    use super::super::role::Leader;
     use super::*;
 
     fn s(seconds: u64) -> Duration {

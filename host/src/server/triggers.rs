@@ -10,39 +10,16 @@
 //! needs ([`control`](super::control)): the order is `trigger` or `triggered`, and the id stands in the place of a
 //! successor.
 
+use super::answers::answer;
 use super::control::{control, leads, parameter, refuse};
-use super::pages::{Face, answer};
-use super::roster::Roster;
-use crate::contract::{Problem, ProblemClass, TriggerState, TriggerTold};
-use crate::future::BoxFuture;
+use super::placer::Placer;
+use super::roster::{Face, Roster};
+use crate::contract::{Problem, ProblemClass, TriggerTold};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use axum::routing::post;
 use serde_json::json;
-use std::fmt;
-
-/// Where triggers are placed and looked up.
-pub(super) struct Placer(Box<Place>);
-
-/// By the id, and whether to place it.
-type Place =
-    dyn Fn(String, bool) -> BoxFuture<'static, Result<TriggerState, Problem>> + Send + Sync;
-
-impl Placer {
-    pub(super) fn new<F>(place: impl Fn(String, bool) -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = Result<TriggerState, Problem>> + Send + 'static,
-    {
-        Self(Box::new(move |id, really| Box::pin(place(id, really))))
-    }
-}
-
-impl fmt::Debug for Placer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Placer")
-    }
-}
 
 pub(super) fn routes() -> Router<Roster> {
     Router::new().route("/trigger", post(trigger).get(triggered))

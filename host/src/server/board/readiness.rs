@@ -1,6 +1,7 @@
 //! Whether a candidate runs, and whether it could lead.
 
-use super::{Board, Role};
+use super::super::role::Role;
+use super::Board;
 use crate::contract::{Problem, ProblemClass, class_name};
 use serde::Serialize;
 use std::time::Duration;

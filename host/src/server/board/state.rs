@@ -1,11 +1,11 @@
 //! What a board keeps in mind, and how reports and events change it.
 
-use super::super::application;
+use super::super::allowance::Allowance;
+use super::super::last_turn::LastTurn;
 use super::super::page::view::Other;
 use super::super::recent::RecentTurns;
-use super::super::summary::LastTurn;
+use super::super::role::{Ended, Leader, Role};
 use super::super::timeline::Timeline;
-use super::super::watch::Ended;
 use super::readiness::{Told, keeps_out};
 use crate::contract::{
     self, ExchangeResult, Incumbent, Listed, Outlook, ProblemClass, Report, Turns, reason_name,
@@ -14,7 +14,7 @@ use crate::contract::{
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event};
 use chrono::{DateTime, SecondsFormat, Utc};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -69,40 +69,11 @@ pub(in crate::server) struct State {
     /// The candidates that were seen lately, by their list.
     pub(in crate::server) listed: Vec<Listed>,
     /// Where the work is an application's that asks: what that was told.
-    pub(in crate::server) application: Option<application::Told>,
+    pub(in crate::server) application: Option<Allowance>,
     pub(in crate::server) history: VecDeque<Change>,
     /// When and what, also what is over.
     pub(in crate::server) problems: VecDeque<(Duration, String)>,
     pub(in crate::server) timeline: Timeline,
-}
-
-/// What the candidate is in its election.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::server) enum Role {
-    /// Nobody is known to lead.
-    #[default]
-    Undecided,
-    /// It leads, and may act until then.
-    Leading { term: u64, until: Duration },
-    /// Another one leads; who, where that is known.
-    Following(Option<Leader>),
-    /// It has left.
-    Left,
-}
-
-/// Who leads.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leader {
-    /// How candidates name it.
-    pub name: String,
-    /// Its fencing token.
-    pub term: u64,
-    /// Where it can be reached, if it said so.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub address: Option<String>,
-    /// When it won, by the record.
-    #[serde(skip)]
-    pub since: Option<String>,
 }
 
 /// A change of leadership, as this candidate saw it.

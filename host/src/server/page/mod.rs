@@ -11,7 +11,7 @@ pub mod rate;
 mod tests;
 pub mod view;
 
-use super::pages::{has, refuse, shown, unknown, value};
+use super::answers::{has, refuse, shown, unknown, value};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;

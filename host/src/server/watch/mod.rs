@@ -29,7 +29,8 @@ mod stream;
 pub use client::{Watcher, causes, endpoint, listener};
 pub(super) use stream::router;
 
-use super::board::{Board, Leader, Role};
+use super::board::Board;
+use super::role::{Ended, Leader, Role};
 use crate::clock::Reading;
 use crate::contract::Outlook;
 use crate::runner::milliseconds;
@@ -65,15 +66,6 @@ struct Sent<'n> {
     news: &'n News,
     #[serde(flatten)]
     outlook: Outlook,
-}
-
-/// The newest leadership of a candidate, when that is over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Ended {
-    pub term: u64,
-    pub reason: String,
-    /// The store answered that its lease is free, or another's.
-    pub released: bool,
 }
 
 /// An instant, for whoever is told how long a leader may act.

@@ -1,8 +1,8 @@
 //! The news of a candidate, for whoever reads them.
 
+use super::super::answers::refuse;
 use super::super::board::Board;
-use super::super::pages::{choose, refuse};
-use super::super::roster::Roster;
+use super::super::roster::{Roster, choose};
 use super::{News, Sent};
 use crate::clock::Reading;
 use axum::Router;

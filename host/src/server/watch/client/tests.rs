@@ -1,6 +1,6 @@
 use super::super::Ended;
 use super::*;
-use crate::server::board::Leader;
+use crate::server::role::Leader;
 
 const NEVER: Duration = Duration::ZERO;
 

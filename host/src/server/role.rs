@@ -1,0 +1,42 @@
+//! What a candidate is in its election, and who leads.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What the candidate is in its election.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Nobody is known to lead.
+    #[default]
+    Undecided,
+    /// It leads, and may act until then.
+    Leading { term: u64, until: Duration },
+    /// Another one leads; who, where that is known.
+    Following(Option<Leader>),
+    /// It has left.
+    Left,
+}
+
+/// Who leads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leader {
+    /// How candidates name it.
+    pub name: String,
+    /// Its fencing token.
+    pub term: u64,
+    /// Where it can be reached, if it said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// When it won, by the record.
+    #[serde(skip)]
+    pub since: Option<String>,
+}
+
+/// The newest leadership of a candidate, when that is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ended {
+    pub term: u64,
+    pub reason: String,
+    /// The store answered that its lease is free, or another's.
+    pub released: bool,
+}
