@@ -347,6 +347,7 @@ fn changes(history: &History) -> Vec<Violation> {
     let mut offers: BTreeMap<u128, Offer> = BTreeMap::new();
     // When a candidate went on that had stood still, or had its clock set forward.
     let mut overdue = vec![None; history.lives.len()];
+    let mut fetched = vec![None; history.lives.len()];
     // The newest look for successors of each candidate: its number, when it was sent, how long it took.
     let mut looks = vec![(usize::MAX, 0, 0); history.lives.len()];
     let mut violations = Vec::new();
@@ -423,6 +424,11 @@ fn changes(history: &History) -> Vec<Violation> {
                 (0..history.lives.len())
                     .filter(|who| is_there(*who))
                     .for_each(|who| overdue[who] = Some(*at));
+            }
+            What::Fetched(who) => fetched[who] = Some(*at),
+            // Without a token it sends nothing.
+            What::Struck(_, Some(who), until) if fetched[who] == Some(*at) && until > *at => {
+                offers.retain(|_, offer| offer.who != who || !offer.open);
             }
             // It sends nothing until they can be used again.
             What::Struck(Fault::SettingsSpoilt | Fault::SecretSpoilt, who, _) => {
