@@ -106,7 +106,7 @@ fn lease_mismatch(code: &str) -> &'static str {
     match code {
         "LeaseIdMissing" => "another candidate holds the lease",
         "LeaseLost" | "LeaseNotPresentWithBlobOperation" => {
-            "our lease has expired, so this leader must stop and win again"
+            "our lease has expired or was broken, so this leader must stop and win again"
         }
         "LeaseIdMismatchWithBlobOperation" => {
             "another candidate holds the lease now, so the previous leader must stop"

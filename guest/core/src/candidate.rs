@@ -171,7 +171,7 @@ impl<'s> Step<'s> {
         let pass = context.state.credential_state.pass(credential, context.now);
         match (outgoing, pass) {
             (Some(outgoing), Some(pass)) => Some(outgoing.signed(pass)),
-            (_, _) if context.settings.timings.failover.is_some() => None,
+            _ if context.settings.timings.failover.is_some() => None,
             (Some(_), None) => background::missing_token(phase, context),
             // A turn that was just claimed is to begin.
             (None, _) if context.effects.run.is_some() => None,

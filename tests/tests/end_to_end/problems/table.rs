@@ -165,7 +165,7 @@ pub const HELD: &[Held] = &[
     held(Blow::KeyReplaced, "refused", "was not rotated", "validity-ended"),
     held(Blow::Cause(Cause::Code(RENEWING, 409, "LeaseIdMismatchWithLeaseOperation")), "lease-lost", "no longer ours", "lease-lost"),
     held(Blow::Cause(Cause::Code(RENEWING, 409, "LeaseIsBrokenAndCannotBeRenewed")), "lease-lost", "somebody broke the lease", "lease-lost"),
-    held(Blow::Cause(Cause::Code(RENEWING, 412, "LeaseLost")), "lease-lost", "our lease has expired", "lease-lost"),
+    held(Blow::Cause(Cause::Code(RENEWING, 412, "LeaseLost")), "lease-lost", "our lease has expired or was broken", "lease-lost"),
     held(Blow::Cause(Cause::Code(RENEWING, 404, "BlobNotFound")), "lease-lost", "somebody deleted it", "lease-lost"),
     held(Blow::Cause(Cause::Code(RENEWING, 404, "ContainerNotFound")), "lease-lost", "the container does not exist", "lease-lost"),
     held(Blow::Cause(Cause::AnotherLease(RENEWING, 200)), "lease-lost", "different", "lease-lost"),
