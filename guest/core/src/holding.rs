@@ -47,7 +47,8 @@ pub(super) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<
     }
     if hold.renew.next <= context.now {
         // Where renewals take so long that one is always due, no write would ever be tried.
-        if context.state.turn.is_none() && wanted(&hold, context).is_some() {
+        let wanted = wanted(&hold, context).filter(|_| context.state.turn.is_none());
+        if wanted.is_some_and(|wanted| recording::is_of_work(&hold, &wanted.record)) {
             hold.stalled.get_or_insert(context.now);
         }
         let operation = Operation::Renew { lease: hold.lease };

@@ -151,7 +151,8 @@ pub(super) fn answered(
     if done && matches!(answered.operation, Operation::Change { .. }) {
         context.state.handed.given();
     }
-    if answered.class() == Some(Class::Conflict) {
+    // After a try without an answer, that one may have been applied: then nobody else won.
+    if answered.class() == Some(Class::Conflict) && release.pace.failures == 0 {
         context.state.health.outrun();
     }
     // A conflict is an answer too: it was released by an earlier try, or is not ours.

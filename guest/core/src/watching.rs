@@ -24,10 +24,12 @@ const IT_EXISTS: [&str; 2] = ["BlobAlreadyExists", "LeaseIdMissing"];
 
 /// Polls, a successor by its own lease id, or makes what is missing; takes over from a leader whose promise
 /// ended.
-pub(super) fn next(watch: Watch, context: &Context<'_>) -> (Phase, Option<Outgoing>) {
+pub(super) fn next(mut watch: Watch, context: &Context<'_>) -> (Phase, Option<Outgoing>) {
     let (now, follower) = (context.now, &context.state.follower);
     let slow = slow(now, context);
     let contends = !context.stays_out();
+    // It may have been paused since it found the blob missing.
+    watch.missing = watch.missing.filter(|_| contends);
     let over = follower.pulse.as_ref().filter(|pulse| contends && pulse.is_over(slow));
     let operation = match watch.missing {
         None => over.map_or(Operation::Read { lease: follower.poll_as(now) }, Pulse::take_over),

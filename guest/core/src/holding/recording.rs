@@ -40,7 +40,7 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 
 /// A record to be written.
 pub(crate) struct Wanted {
-    record: Record,
+    pub(super) record: Record,
     /// It claims a turn.
     claim: Option<Claim>,
     /// It is the end of this one.
@@ -137,6 +137,11 @@ pub(crate) fn wanted(hold: &Hold, context: &Context<'_>) -> Option<Wanted> {
         _ => return None,
     }
     Some(Wanted { record, claim, abandoned })
+}
+
+/// Whether a write of this record has a claim or an outcome, and not just a beat or the name of a successor.
+pub(super) fn is_of_work(hold: &Hold, record: &Record) -> bool {
+    hold.outcome_unwritten || !record.has_turns_of(&hold.record)
 }
 
 /// The next beat. No two tries have the same number: an earlier one may still be applied, and be read.
@@ -267,8 +272,7 @@ pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Con
                 context.report_reply(&answered);
             }
             write.pace.failed(now, BACK_OFF, answered.chance);
-            let of_work = hold.outcome_unwritten || !write.record.has_turns_of(&hold.record);
-            if of_work && context.state.turn.is_none() {
+            if is_of_work(&hold, &write.record) && context.state.turn.is_none() {
                 hold.stalled.get_or_insert(answered.sent);
             }
         }

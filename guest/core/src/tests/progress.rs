@@ -96,6 +96,19 @@ fn a_turn_that_runs_is_not_ended_because_a_successor_cannot_be_named() {
 }
 
 #[test]
+fn a_leader_without_a_turn_goes_on_when_a_successor_cannot_be_named() {
+    let mut world = World::new(&[("first", &[(variable::EVERY, "24h")])]);
+    assert!(world.run_until(seconds(30), |world| world.leader() == Some("first")));
+    // Not even a read can tell that nothing is missing on record.
+    world.refuses = Box::new(|_, o| is_write(o) || matches!(o, Operation::Read { .. }));
+    world.order(0, Event::HandOver("second".into()));
+    world.run(seconds(120));
+    assert!(world.endings.is_empty(), "{:?}", world.endings);
+    let told = world.problems.iter().any(|(_, t, _)| t.detail.contains("not handed over"));
+    assert!(told, "{:?}", world.problems);
+}
+
+#[test]
 fn a_write_that_is_refused_is_given_up_with_the_order_that_wanted_it() {
     let mut world = at_work(&[]);
     let names = |m: &Metadata| m.get("tenuresuccessor").is_some();

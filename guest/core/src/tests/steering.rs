@@ -69,6 +69,18 @@ fn a_paused_candidate_looks_on_and_contends_when_it_is_resumed() {
 }
 
 #[test]
+fn a_candidate_that_is_paused_when_it_found_no_blob_makes_none() {
+    let mut candidate = Candidate::new(&[]);
+    // A step that has lasted a second ends: what is missing would be made in the next one.
+    candidate.slow = Some(("read blob", seconds(1)));
+    let missing = |o: &Operation, at| refusal(o, at, 404, "BlobNotFound");
+    candidate.step(None, missing);
+    assert_eq!(candidate.verbs(), ["read blob"]);
+    candidate.step(Some(Event::Pause), missing);
+    assert_eq!(candidate.verbs(), ["read blob"]);
+}
+
+#[test]
 fn a_candidate_that_is_paused_while_it_wins_gives_it_up_before_any_work() {
     let mut candidate = Candidate::new(&[(variable::EVERY, "1s")]);
     let busy = |o: &Operation, at| match o {

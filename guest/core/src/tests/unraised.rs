@@ -59,6 +59,21 @@ fn whose_lease_another_one_won_is_back_in_the_race_each_time() {
 }
 
 #[test]
+fn a_release_that_may_have_been_applied_is_not_taken_for_another_ones_win() {
+    let mut released = None;
+    let won = acquires(|o, at| match o {
+        Operation::WriteMetadata { .. } => refusal(o, at, 412, "ConditionNotMet"),
+        Operation::Read { lease: Some(_) } => seen(o, at, "leased", &incumbent(ORIGIN_SECONDS * 2)),
+        Operation::Release { lease } if released.replace(*lease) != Some(*lease) => {
+            failure(FailureKind::Timeout)
+        }
+        Operation::Release { .. } => refusal(o, at, 409, "LeaseIdMismatchWithLeaseOperation"),
+        _ => available(o, at),
+    });
+    assert!((2..40).contains(&won), "{won}");
+}
+
+#[test]
 fn whose_term_is_outdone_each_time_makes_way_for_longer_each_time() {
     let won = acquires(|o, at| match o {
         Operation::WriteMetadata { .. } => refusal(o, at, 412, "ConditionNotMet"),
