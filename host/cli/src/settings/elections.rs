@@ -169,7 +169,7 @@ impl Elections {
             for source in given.into_iter().chain(set.map(str::to_owned)) {
                 self.complaints.push(Complaint::new(
                     source,
-                    "the file has several elections, and this command needs one",
+                    "this is for one election, and the file has several",
                     format!("set {} in the election's table of the file", setting.name),
                 ));
             }

@@ -375,7 +375,8 @@ settings! {
         commands: RUN_AND_LOCK,
         name: "renew", variable: names::RENEW, kind: Kind::Duration, range: Range::From(seconds(1)),
         default: "4/15 of the lease, which is 4s for 15s",
-        help: "How often a leader renews; with two tries of a renewal it must fit between lease and margin",
+        help: "How often a leader renews; together with two attempts at a renewal it must fit into the \
+               lease less the margin",
         heading: TIMINGS, ..PASSED_ON
     };
     POLL = Setting {
@@ -428,7 +429,7 @@ settings! {
                   application's last answer has expired",
         help: "How long a running turn may go on when this candidate is told to end; its lease is renewed \
                meanwhile",
-        more: "The same before the leadership is given up; a transfer is cancelled when the turn lasts for \
+        more: "Also before the leadership is given up; a transfer is cancelled when the turn lasts for \
                more than 45s",
         advice: "choose how long a turn usually takes, like 5s; 0s stops it at once",
         heading: FAILURES, ..ROW
@@ -538,7 +539,7 @@ settings! {
         name: "memory-limit", variable: "TENURE_MEMORY_LIMIT", kind: Kind::Size,
         range: Range::Sizes(1 << 20..=4 << 30), default: "256MiB", works: &[Work::Component],
         help: "The memory that a turn may take; a handler that needs more traps. Beside that, the host \
-               holds at most half as much, or 16 MiB, for its requests, answers and handles",
+               holds at most half as much (but 16 MiB at any rate) for its requests, answers and handles",
         more: "A quarter of that is for handles alone",
         advice: "give a number and a unit, like 64MiB or 1GiB",
         heading: WORK, ..ROW
