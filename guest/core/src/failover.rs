@@ -61,8 +61,8 @@ impl Failover {
         self.beat().max(LEAST_BEAT_TIMEOUT)
     }
 
-    /// How long a renewal may take of the time that is `left`: so that two tries of a beat follow, or one where
-    /// the service was too slow for that.
+    /// How long a renewal may take where so much of the promise is `left`: so that two tries of a beat follow, or one
+    /// where the service was too slow for that.
     pub(super) fn beside(self, left: Duration, was_slow: bool) -> Duration {
         let one = if was_slow { left.saturating_sub(self.beat()) } else { Duration::ZERO };
         whole_millis(one.max(left / 3))

@@ -9,7 +9,6 @@ use core::time::Duration;
 
 use super::chance::Chance;
 use super::context::{Answered, Context, Gained, Outgoing};
-use super::failover::Failover;
 use super::handing_over;
 use super::health::Health;
 use super::pace::Pace;
@@ -53,8 +52,14 @@ pub(super) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<
         }
         let operation = Operation::Renew { lease: hold.lease };
         let timings = &context.settings.timings;
-        let beside = |failover: Failover| failover.beside(left, !hold.is_renewed());
-        let timeout = timings.request_timeout.min(timings.failover.map_or(left, beside));
+        let most = match (hold.beats, timings.failover) {
+            (Some(beats), Some(failover)) => {
+                let promised = beats.until.saturating_sub(context.now);
+                failover.beside(promised, !hold.is_renewed()).min(left)
+            }
+            _ => left,
+        };
+        let timeout = timings.request_timeout.min(most);
         return (Phase::Holding(hold), Some(Outgoing { operation, timeout }));
     }
     // The next try of a renewal that failed comes soon, and a turn would soon be cut off.

@@ -16,7 +16,11 @@ struct Host {
 
 impl Host {
     fn new(within: &str, round_trip: Duration) -> Self {
-        let candidate = Candidate::new(&[(variable::FAILOVER, within)]);
+        Self::set(&[(variable::FAILOVER, within)], round_trip)
+    }
+
+    fn set(variables: &[(&'static str, &str)], round_trip: Duration) -> Self {
+        let candidate = Candidate::new(variables);
         let (ahead, beside, announced) = (Duration::ZERO, None, Vec::new());
         Self { candidate, round_trip, ahead, beside, announced }
     }
@@ -255,5 +259,24 @@ fn a_leader_far_away_has_its_lease_renewed() {
             host.wait(&report);
         }
         assert!(renewed > 5, "{within} {round_trip}: {renewed}");
+    }
+}
+
+/// What is left of the lease is not shared with beats: a renewal is what makes it longer.
+#[test]
+fn a_short_lease_is_renewed_in_time_between_beats() {
+    let settings = [
+        (variable::LEASE, "15s"),
+        (variable::MARGIN, "4900ms"),
+        (variable::RENEW, "5900ms"),
+        (variable::REQUEST_TIMEOUT, "1600ms"),
+        (variable::FAILOVER, "10s"),
+    ];
+    let mut host = Host::set(&settings, millis(1_400));
+    let began = host.candidate.now;
+    while host.candidate.now < began + seconds(150) {
+        let report = host.step(None, available);
+        assert_eq!(report.ending, None);
+        host.wait(&report);
     }
 }
