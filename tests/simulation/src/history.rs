@@ -105,6 +105,8 @@ pub struct Asked {
     pub announces: bool,
     /// It is about that place: it looks there, or writes.
     pub of_announcements: bool,
+    /// It looks for triggers.
+    pub of_triggers: bool,
     /// The term in which the successor was named that announces itself.
     pub announced_in: Option<u64>,
     /// The list of candidates that it writes.

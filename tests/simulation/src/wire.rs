@@ -127,6 +127,7 @@ impl Wire {
         if let Some(side_blob) = side_blob {
             let of_announcements = side_blob == SUCCESSOR;
             let step = if side_blob == CANDIDATES { Step::List } else { Step::Notice };
+            let of_triggers = side_blob == TRIGGERS;
             let announces = of_announcements && puts_blob;
             let announced_in =
                 write.filter(|_| announces && successor.is_some()).map(|write| write.term);
@@ -141,6 +142,7 @@ impl Wire {
                 to,
                 announces,
                 of_announcements,
+                of_triggers,
                 announced_in,
                 token,
                 told,
@@ -167,7 +169,8 @@ impl Wire {
             _ if puts_blob => Step::CreateBlob,
             _ => Step::CreateContainer,
         };
-        let (announces, of_announcements, announced_in) = (false, false, None);
+        let (announces, of_announcements, of_triggers) = (false, false, false);
+        let announced_in = None;
         Asked {
             lists: None,
             who,
@@ -177,6 +180,7 @@ impl Wire {
             to,
             announces,
             of_announcements,
+            of_triggers,
             announced_in,
             token,
             told,
@@ -262,6 +266,7 @@ const STRANGER: usize = usize::MAX;
 /// Where announcements are left.
 const SUCCESSOR: &str = "successor";
 const CANDIDATES: &str = "candidates";
+const TRIGGERS: &str = "trigger";
 
 /// The machines whose candidates are on a list, as bits.
 fn listed(list: &str) -> u64 {
@@ -273,7 +278,7 @@ fn listed(list: &str) -> u64 {
 /// Which blob beside the election's a request is about.
 fn side_blob(target: &str) -> Option<&str> {
     let (_, ending) = target.split('?').next()?.rsplit_once('.')?;
-    ["notice", SUCCESSOR, "trigger", CANDIDATES].contains(&ending).then_some(ending)
+    ["notice", SUCCESSOR, TRIGGERS, CANDIDATES].contains(&ending).then_some(ending)
 }
 
 /// The service's time by an answer, in nanoseconds since 1970; none where another than the service

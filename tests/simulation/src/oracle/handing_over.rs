@@ -488,12 +488,15 @@ fn announcements(history: &History) -> Vec<Violation> {
                     _ => {}
                 }
             }
-            // An announcement counts for one term.
+            // An announcement counts for one term, and until its leader has released the lease.
             What::Handled(..) => {
-                let written = history.carried_out(*what).and_then(|asked| asked.write.as_ref());
-                let raised = written.map(|written| written.term).filter(|new| Some(*new) != term);
-                if raised.is_some() {
-                    term = raised;
+                let Some(asked) = history.carried_out(*what) else { continue };
+                let written = asked.write.as_ref().map(|written| written.term);
+                let raised = written.filter(|new| Some(*new) != term);
+                term = raised.or(term);
+                if raised.is_some()
+                    || matches!(asked.step, Step::Release | Step::Will | Step::Break)
+                {
                     announced.iter_mut().for_each(|of| of.at = None);
                 }
             }

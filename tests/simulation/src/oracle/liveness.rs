@@ -51,7 +51,7 @@ pub fn i6(history: &History) -> Vec<Violation> {
         let losses = match entry.what {
             What::Killed(who) => {
                 let crash = crash(history, &wins, index, who);
-                let beats = crash.as_ref().and_then(|crash| beats(history, &wins, index, crash));
+                let beats = crash.as_ref().and_then(|crash| beats(history, index, crash));
                 [crash, beats]
             }
             What::Handled(..) => [release(history, &wins, index), None],
@@ -112,16 +112,16 @@ fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss
 }
 
 /// How soon somebody leads after a leader that beats was killed, by its promise on record.
-fn beats(history: &History, wins: &[Win], index: usize, crash: &Loss) -> Option<Loss> {
+fn beats(history: &History, index: usize, crash: &Loss) -> Option<Loss> {
     let who = crash.who;
-    // Where the leader before did not beat, the others look rarely until they have seen the next one.
-    let win = leader_at(wins, index)?;
-    let before = history.writes().take_while(|(entry, ..)| *entry < win.entry).last();
-    let rarely = before.is_some_and(|(.., written)| written.promise == 0);
-    let seen = if rarely { takes_over(history) } else { 0 };
-    Some(()).filter(|()| win.at + seen <= crash.at)?;
+    // Where a leader before did not beat, the others look rarely until they have seen one that does.
+    let writes: Vec<_> = history.writes().take_while(|(entry, ..)| *entry < index).collect();
+    let silent = writes.iter().rposition(|(.., written)| written.promise == 0);
+    let beats = silent.and_then(|silent| writes.get(silent + 1));
+    let seen = beats.map_or(0, |(_, entry, ..)| entry.at + takes_over(history));
+    Some(()).filter(|()| seen <= crash.at)?;
     let late = crash.most - history.lives[who].periods.lease - LATE - takes_over(history);
-    let written = history.writes().take_while(|(entry, ..)| *entry < index).last()?;
+    let written = writes.last()?;
     let promise = Some(written.3.promise).filter(|promise| *promise > 0 && written.2.who == who)?;
     // One that lost its lease before beats no more, and a lease that somebody breaks runs out.
     Some(()).filter(|()| written.1.at + promise >= crash.at)?;

@@ -28,6 +28,17 @@ const LEFT: Millis = 45_000;
 /// In nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
 
+/// What a leader knows of triggers.
+#[derive(Clone, Copy)]
+enum Knows {
+    /// It did not look.
+    Nothing,
+    /// It looked, and no answer came in the time that it had.
+    Unanswered,
+    /// It had its first answer then.
+    Since(Millis),
+}
+
 struct Judge<'h> {
     history: &'h History,
     /// Where in the history the record was lost last.
@@ -46,8 +57,11 @@ struct Judge<'h> {
     wrote: BTreeMap<Who, (u64, u64)>,
     /// What is on record, and since when the newest claim is.
     newest: Option<(Millis, Written)>,
-    /// When another candidate led last.
+    /// When another candidate led last, and who.
     won: Millis,
+    leader: Option<Who>,
+    /// What that one knows of triggers.
+    knows: Knows,
     violations: Vec<Violation>,
 }
 
@@ -65,6 +79,8 @@ pub fn i5(history: &History) -> Vec<Violation> {
         wrote: BTreeMap::new(),
         newest: None,
         won: 0,
+        leader: None,
+        knows: Knows::Nothing,
         violations: Vec::new(),
     };
     for (index, Entry { at, what }) in history.entries.iter().enumerate() {
@@ -83,6 +99,7 @@ pub fn i5(history: &History) -> Vec<Violation> {
                 judge.waiting.insert(number, *at);
             }
             What::Sent(number) => judge.sent(*at, &history.asked[number]),
+            What::Answered(number, _) => judge.answered(*at, &history.asked[number]),
             What::Handled(..) => {
                 if let Some(asked) = history.carried_out(*what) {
                     judge.written(*at, index, asked);
@@ -104,6 +121,12 @@ impl Judge<'_> {
     }
 
     fn sent(&mut self, at: Millis, asked: &Asked) {
+        if asked.of_triggers
+            && Some(asked.who) == self.leader
+            && matches!(self.knows, Knows::Nothing)
+        {
+            self.knows = Knows::Unanswered;
+        }
         let Some(write) = &asked.write else { return };
         let (term, newest) = self.wrote.entry(asked.who).or_default();
         let before = if *term == write.term { *newest } else { 0 };
@@ -123,6 +146,13 @@ impl Judge<'_> {
         if write.slot > time && write.slot > told() {
             let early = (write.slot - time) / 1_000_000;
             self.tell(at, format!("c{} claims a slot {early} ms before it", asked.who));
+        }
+    }
+
+    fn answered(&mut self, at: Millis, asked: &Asked) {
+        let first = !matches!(self.knows, Knows::Since(_));
+        if asked.of_triggers && Some(asked.who) == self.leader && first {
+            self.knows = Knows::Since(at);
         }
     }
 
@@ -155,7 +185,9 @@ impl Judge<'_> {
                     self.claimed.insert((asked.who, write.term, claim), index);
                 }
             }
-            Step::Raise => self.won = at,
+            Step::Raise => {
+                (self.won, self.leader, self.knows) = (at, Some(asked.who), Knows::Nothing);
+            }
             _ => {}
         }
         let mut since = at;
@@ -250,12 +282,18 @@ impl Judge<'_> {
     fn over(&mut self, at: Millis) {
         let settled = at.saturating_sub(self.won) > LEFT;
         let Some((since, write)) = self.newest.clone().filter(|_| settled) else { return };
+        // Where a round trip takes longer than a leader has between two renewals, it may look for a minute in vain.
+        let known = match self.knows {
+            Knows::Nothing => true,
+            Knows::Unanswered => false,
+            Knows::Since(since) => at.saturating_sub(since) > LEFT,
+        };
         let triggered = at.saturating_sub(self.triggered) > LEFT;
         for (number, since) in std::mem::take(&mut self.waiting) {
             // Triggers have their turns one after the other, and nobody promises how soon the last one has its own: with
             // round trips of 2.3 s, of which renewals, tokens and outcomes take most, a claim takes 8 s. So what counts is
             // that they go on.
-            if since > self.written_over && at.saturating_sub(since) > LEFT && triggered {
+            if since > self.written_over && at.saturating_sub(since) > LEFT && triggered && known {
                 let what = format!("trigger {number} was never claimed");
                 self.violations.push(violation("trigger", at, what));
             }
