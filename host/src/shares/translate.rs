@@ -94,7 +94,8 @@ fn may_be_done(class: ProblemClass) -> bool {
 fn no_plan(error: &serde_json::Error) -> Problem {
     let detail = format!(
         "the plan of the shares cannot be read ({error}), so nothing changes; find out who else may write beside the \
-         election's blob, and delete the blob that ends with .{PLAN}"
+         election's blob. Then end all processes with shares, delete the blob that ends with .{PLAN} and those with \
+         .share. in their names, and start the processes again"
     );
     Problem { class: ProblemClass::Configuration, detail }
 }

@@ -53,6 +53,8 @@ pub fn i7(history: &History) -> Vec<Violation> {
             | What::Killed(who)
             | What::Left(who)
             | What::Fetched(who)
+            // One that lost its state begins anew.
+            | What::Forgot(who)
             | What::Struck(Fault::SettingsSpoilt | Fault::SecretSpoilt, Some(who), _)
             | What::ToldToLeave(who) => who,
             What::Over => {
