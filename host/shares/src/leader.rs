@@ -142,7 +142,7 @@ impl Leader {
         if self.leaves {
             planner.leave();
         }
-        self.gone = planner.looked(signs, now);
+        self.gone = planner.looked(signs, self.pace.look(self.plan.members.len()), now);
         self.gone.retain(|(name, _)| *name != self.own);
         if self.plan.next.is_some() {
             return self.split();

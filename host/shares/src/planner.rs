@@ -57,16 +57,21 @@ impl Planner {
         self.leaves = true;
     }
 
-    /// Takes all signs there are, as a look that was answered `now` found them. Those of members that are gone, to be
-    /// removed.
+    /// Takes all signs there are, as a look that was answered `now` found them, where one is due each `period`. Those
+    /// of members that are gone, to be removed.
     ///
     /// Time in which nobody looked is not held against anybody: a store that was down, or a leader that was frozen,
     /// would have all members gone at once. Nor is silence while the leader's own signs do not arrive either.
-    pub fn looked(&mut self, signs: Vec<(Sign, Tag)>, now: Duration) -> Vec<(String, Tag)> {
+    pub fn looked(
+        &mut self,
+        signs: Vec<(Sign, Tag)>,
+        period: Duration,
+        now: Duration,
+    ) -> Vec<(String, Tag)> {
         let since = self.looked.replace(now).map_or(Duration::ZERO, |at| now.saturating_sub(at));
         let passed = match mutant!(SilenceUnseen) {
             true => since,
-            false => since.min(self.pace.look(signs.len()) * 2),
+            false => since.min(period * 2),
         };
         let by_name = signs.into_iter().map(|(sign, tag)| (sign.member.clone(), (sign, tag)));
         let mut by_name = by_name.collect::<HashMap<_, _>>();

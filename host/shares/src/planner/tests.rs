@@ -37,7 +37,8 @@ impl Play {
             (Sign { member: name.clone(), weight: 1, most: None }, Tag(mark.to_string()))
         };
         let signs = self.members.iter().map(sign).collect::<Vec<_>>();
-        let gone = self.planner.looked(signs, Duration::from_secs(self.now));
+        let period = Pace::of(LEASE).look(self.plan.members.len());
+        let gone = self.planner.looked(signs, period, Duration::from_secs(self.now));
         gone.into_iter().map(|(name, _)| name).collect()
     }
 
@@ -113,6 +114,17 @@ fn nobody_is_gone_because_nobody_looked() {
     play.now += 600;
     assert_eq!(play.second(&["ben", "cleo"]), None);
     assert_eq!(play.second(&[]), None);
+}
+
+#[test]
+fn how_many_hold_nothing_does_not_matter_for_that() {
+    let names: Vec<_> = (0..3_000).map(|number| format!("m{number}")).collect();
+    let members: Vec<_> = std::iter::once("anna").chain(names.iter().map(String::as_str)).collect();
+    let mut play = Play::of(2, &members);
+    play.second(&[]);
+    play.second(&[]);
+    play.now += 600;
+    assert_eq!(play.look(&members[1..]).len(), 0, "nobody");
 }
 
 #[test]
