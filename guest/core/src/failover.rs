@@ -62,9 +62,9 @@ impl Failover {
     }
 
     /// How long a renewal may take where so much of the promise is `left`: so that two tries of a beat follow, or one
-    /// where the service was too slow for that.
-    pub(super) fn beside(self, left: Duration, was_slow: bool) -> Duration {
-        let one = if was_slow { left.saturating_sub(self.beat()) } else { Duration::ZERO };
+    /// where it is `urgent`.
+    pub(super) fn beside(self, left: Duration, urgent: bool) -> Duration {
+        let one = if urgent { left.saturating_sub(self.beat()) } else { Duration::ZERO };
         whole_millis(one.max(left / 3))
     }
 }

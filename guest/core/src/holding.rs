@@ -26,6 +26,9 @@ use tenure_azure::operation::Operation;
 /// between them, a record write goes out in this gap.
 const GAP: Duration = Duration::from_millis(250);
 
+/// Where a lease lasts for no more tries of a renewal than these, the next one has all the time that beats can spare.
+const TRIES: u32 = 3;
+
 /// A leader whose claims and outcomes do not get on record for so many leases steps down.
 const STALLED_LEASES: u32 = 2;
 
@@ -46,8 +49,8 @@ pub(super) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<
     }
     if hold.renew.next <= context.now {
         // Where renewals take so long that one is always due, no write would ever be tried.
-        let wanted = wanted(&hold, context).filter(|_| context.state.turn.is_none());
-        if wanted.is_some_and(|wanted| recording::is_of_work(&hold, &wanted.record)) {
+        let is_work = |wanted: recording::Wanted| recording::is_of_work(&hold, &wanted.record);
+        if context.state.turn.is_none() && wanted(&hold, context).is_some_and(is_work) {
             hold.stalled.get_or_insert(context.now);
         }
         let operation = Operation::Renew { lease: hold.lease };
@@ -55,7 +58,9 @@ pub(super) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<
         let most = match (hold.beats, timings.failover) {
             (Some(beats), Some(failover)) => {
                 let promised = beats.until.saturating_sub(context.now);
-                failover.beside(promised, !hold.is_renewed()).min(left)
+                let lasts = hold.lease_until.saturating_sub(context.now);
+                let urgent = !hold.is_renewed() || lasts < TRIES * timings.request_timeout;
+                failover.beside(promised, urgent).min(left)
             }
             _ => left,
         };

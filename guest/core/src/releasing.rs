@@ -151,7 +151,7 @@ pub(super) fn answered(
     if done && matches!(answered.operation, Operation::Change { .. }) {
         context.state.handed.given();
     }
-    // After a try without an answer, that one may have been applied: then nobody else won.
+    // After a try that was refused, or whose outcome is unknown, it is not certain that somebody else won.
     if answered.class() == Some(Class::Conflict) && release.pace.failures == 0 {
         context.state.health.outrun();
     }
