@@ -488,16 +488,18 @@ fn announcements(history: &History) -> Vec<Violation> {
                     _ => {}
                 }
             }
-            // An announcement counts for one term, and until its leader has released the lease.
+            // An announcement counts for one term, and until the lease of its leader was given up or broken.
             What::Handled(..) => {
                 let Some(asked) = history.carried_out(*what) else { continue };
                 let written = asked.write.as_ref().map(|written| written.term);
                 let raised = written.filter(|new| Some(*new) != term);
                 term = raised.or(term);
-                if raised.is_some()
-                    || matches!(asked.step, Step::Release | Step::Will | Step::Break)
-                {
-                    announced.iter_mut().for_each(|of| of.at = None);
+                let given_up = matches!(asked.step, Step::Release | Step::Will | Step::Break);
+                for (who, of) in announced.iter_mut().enumerate() {
+                    // What a successor gives back itself is no excuse for it.
+                    if raised.is_some() || (given_up && who != asked.who) {
+                        of.at = None;
+                    }
                 }
             }
             What::ToldToLeave(who) => announced[who].leaves = true,

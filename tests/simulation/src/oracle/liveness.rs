@@ -119,14 +119,14 @@ fn beats(history: &History, index: usize, crash: &Loss) -> Option<Loss> {
     let silent = writes.iter().rposition(|(.., written)| written.promise == 0);
     let beats = silent.and_then(|silent| writes.get(silent + 1));
     let seen = beats.map_or(0, |(_, entry, ..)| entry.at + takes_over(history));
-    Some(()).filter(|()| seen <= crash.at)?;
+    let seen = seen.saturating_sub(crash.at);
     let late = crash.most - history.lives[who].periods.lease - LATE - takes_over(history);
     let written = writes.last()?;
     let promise = Some(written.3.promise).filter(|promise| *promise > 0 && written.2.who == who)?;
     // One that lost its lease before beats no more, and a lease that somebody breaks runs out.
     Some(()).filter(|()| written.1.at + promise >= crash.at)?;
     let look = history.lives.iter().filter_map(|life| life.periods.failover).max()? / 6;
-    let most = slowly(promise * 17 / 16 + 2 * look) + late + 12 * history.latency;
+    let most = seen + slowly(promise * 17 / 16 + 2 * look) + late + 12 * history.latency;
     Some(Loss { most, how: "was killed that beat", by_promise: true, ..*crash })
 }
 

@@ -53,7 +53,6 @@ pub fn i7(history: &History) -> Vec<Violation> {
             | What::Killed(who)
             | What::Left(who)
             | What::Fetched(who)
-            // One that lost its state begins anew.
             | What::Forgot(who)
             | What::Struck(Fault::SettingsSpoilt | Fault::SecretSpoilt, Some(who), _)
             | What::ToldToLeave(who) => who,
@@ -94,6 +93,11 @@ pub fn i7(history: &History) -> Vec<Violation> {
                     let due = at + periods.timeout + periods.poll / 2;
                     pulse.beside = (pulse.beside.0 + 1, due);
                 }
+            }
+            // It begins anew, unless it stands still.
+            What::Forgot(_) => {
+                pulse.silent = pulse.silent.map(|_| *at);
+                pulse.beside = (0, 0);
             }
             _ => {
                 pulse.silent = Some(*at);

@@ -33,8 +33,8 @@ const MILLISECOND: u64 = 1_000_000;
 enum Knows {
     /// It did not look.
     Nothing,
-    /// It looked, and no answer came in the time that it had.
-    Unanswered,
+    /// It looked last then, and no answer came in the time that it had.
+    Unanswered(Millis),
     /// It had its first answer then.
     Since(Millis),
 }
@@ -123,9 +123,9 @@ impl Judge<'_> {
     fn sent(&mut self, at: Millis, asked: &Asked) {
         if asked.of_triggers
             && Some(asked.who) == self.leader
-            && matches!(self.knows, Knows::Nothing)
+            && !matches!(self.knows, Knows::Since(_))
         {
-            self.knows = Knows::Unanswered;
+            self.knows = Knows::Unanswered(at);
         }
         let Some(write) = &asked.write else { return };
         let (term, newest) = self.wrote.entry(asked.who).or_default();
@@ -285,7 +285,8 @@ impl Judge<'_> {
         // Where a round trip takes longer than a leader has between two renewals, it may look for a minute in vain.
         let known = match self.knows {
             Knows::Nothing => true,
-            Knows::Unanswered => false,
+            // One that does not look any more has no excuse.
+            Knows::Unanswered(sent) => at.saturating_sub(sent) > LEFT,
             Knows::Since(since) => at.saturating_sub(since) > LEFT,
         };
         let triggered = at.saturating_sub(self.triggered) > LEFT;
