@@ -539,7 +539,7 @@ settings! {
         name: "memory-limit", variable: "TENURE_MEMORY_LIMIT", kind: Kind::Size,
         range: Range::Sizes(1 << 20..=4 << 30), default: "256MiB", works: &[Work::Component],
         help: "The memory that a turn may take; a handler that needs more traps. Beside that, the host \
-               holds at most half as much (but 16 MiB at any rate) for its requests, answers and handles",
+               holds at most half as much, or 16 MiB if that is more, for its requests, answers and handles",
         more: "A quarter of that is for handles alone",
         advice: "give a number and a unit, like 64MiB or 1GiB",
         heading: WORK, ..ROW
