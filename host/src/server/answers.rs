@@ -41,10 +41,10 @@ pub(super) fn has(uri: &Uri, word: &str) -> bool {
     words.map(|pair| pair.split('=').next().unwrap_or_default()).any(|name| name == word)
 }
 
-/// The value of a word in the query, with what is percent-encoded in it.
-pub(super) fn value(uri: &Uri, word: &str) -> Option<String> {
-    let mut words =
-        uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    let (_, value) = words.find(|(name, _)| *name == word)?;
-    Some(percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned())
+/// What a form of that query has by this name.
+pub(super) fn value(uri: &Uri, name: &str) -> Option<String> {
+    let query = uri.query().unwrap_or_default();
+    let url = reqwest::Url::parse(&format!("http://-/?{query}")).ok();
+    let found = url.as_ref()?.query_pairs().find(|(key, _)| key == name)?;
+    Some(found.1.into_owned())
 }

@@ -12,7 +12,7 @@
 //! give it to. No page of another site can send either. The answer is 202: it was ordered. What becomes
 //! of it is seen at `/leader`, and in the log.
 
-use super::answers::answer;
+use super::answers::{answer, value};
 use super::proof::{Intent, SCHEME};
 use super::role::Role;
 use super::roster::{Face, Roster};
@@ -45,7 +45,7 @@ async fn resign(face: Face, headers: HeaderMap) -> Response<Body> {
 }
 
 async fn transfer(face: Face, headers: HeaderMap, uri: Uri) -> Response<Body> {
-    let to = parameter(&uri, "to").unwrap_or_default();
+    let to = value(&uri, "to").unwrap_or_default();
     if let Err(refusal) = control(&face, &headers, "transfer", &to).and_then(|()| leads(&face)) {
         return *refusal;
     }
@@ -65,14 +65,6 @@ async fn order(face: Face, headers: HeaderMap, order: Order) -> Response<Body> {
         Ok(()) => give(&face, order),
         Err(refusal) => *refusal,
     }
-}
-
-/// What a form of that query has by this name.
-pub(super) fn parameter(uri: &Uri, name: &str) -> Option<String> {
-    let query = uri.query().unwrap_or_default();
-    let url = reqwest::Url::parse(&format!("http://-/?{query}")).ok();
-    let found = url.as_ref()?.query_pairs().find(|(key, _)| key == name)?;
-    Some(found.1.into_owned())
 }
 
 /// Whether there is a leadership to give up.

@@ -10,8 +10,8 @@
 //! needs ([`control`](super::control)): the order is `trigger` or `triggered`, and the id stands in the place of a
 //! successor.
 
-use super::answers::answer;
-use super::control::{control, leads, parameter, refuse};
+use super::answers::{answer, value};
+use super::control::{control, leads, refuse};
 use super::placer::Placer;
 use super::roster::{Face, Roster};
 use crate::contract::{Problem, ProblemClass, TriggerTold};
@@ -27,7 +27,7 @@ pub(super) fn routes() -> Router<Roster> {
 
 /// Only who leads looks: whoever says so is told who that is.
 async fn trigger(face: Face, headers: HeaderMap, uri: Uri) -> Response<Body> {
-    let id = parameter(&uri, "id");
+    let id = value(&uri, "id");
     let may = match &id {
         Some(id) => control(&face, &headers, "trigger", id),
         None => Ok(()),
@@ -45,7 +45,7 @@ async fn trigger(face: Face, headers: HeaderMap, uri: Uri) -> Response<Body> {
 
 /// Whoever may order one. Candidates that do not lead know it too.
 async fn triggered(face: Face, headers: HeaderMap, uri: Uri) -> Response<Body> {
-    let Some(id) = parameter(&uri, "id") else {
+    let Some(id) = value(&uri, "id") else {
         return refuse(StatusCode::BAD_REQUEST, "name the trigger, as in /trigger?id=ID");
     };
     match control(&face, &headers, "triggered", &id) {

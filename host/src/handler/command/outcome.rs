@@ -44,29 +44,8 @@ pub(super) fn turn_end(fate: Fate, last_words: &str, over: TurnEnd) -> TurnEnd {
 
 /// A signal as people call it.
 pub fn signal_name(number: i32) -> String {
-    use rustix::process::Signal;
-    let names = [
-        (Signal::HUP, "SIGHUP"),
-        (Signal::INT, "SIGINT"),
-        (Signal::QUIT, "SIGQUIT"),
-        (Signal::ILL, "SIGILL"),
-        (Signal::TRAP, "SIGTRAP"),
-        (Signal::ABORT, "SIGABRT"),
-        (Signal::BUS, "SIGBUS"),
-        (Signal::FPE, "SIGFPE"),
-        (Signal::KILL, "SIGKILL"),
-        (Signal::SEGV, "SIGSEGV"),
-        (Signal::PIPE, "SIGPIPE"),
-        (Signal::ALARM, "SIGALRM"),
-        (Signal::TERM, "SIGTERM"),
-        (Signal::USR1, "SIGUSR1"),
-        (Signal::USR2, "SIGUSR2"),
-        (Signal::XCPU, "SIGXCPU"),
-        (Signal::XFSZ, "SIGXFSZ"),
-        (Signal::SYS, "SIGSYS"),
-    ];
-    let known = names.iter().find(|(signal, _)| signal.as_raw() == number);
-    known.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())
+    let known = nix::sys::signal::Signal::try_from(number).ok();
+    known.map_or_else(|| format!("signal {number}"), |signal| signal.as_str().to_owned())
 }
 
 #[cfg(test)]

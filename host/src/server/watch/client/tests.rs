@@ -1,5 +1,6 @@
 use super::super::Ended;
 use super::*;
+use crate::server::answers::value;
 use crate::server::role::Leader;
 
 const NEVER: Duration = Duration::ZERO;
@@ -115,6 +116,16 @@ fn a_stream_without_measure_is_left() {
     let mut reader = Reader::new(&leader, &board);
     for second in 0..24 * 3_600 {
         assert_eq!(reader.read(&quiet, Duration::from_secs(second)), Ok(false));
+    }
+}
+
+#[test]
+fn whatever_an_election_is_called_its_listener_reads_that() {
+    for election in ["jobs/a b", "jobs/a+b", "jobs/a%20b&c=d", "jobs/ü"] {
+        let at = listener("http://10.0.0.7:8080").unwrap();
+        let asked = endpoint(&at, "leader", Some(election)).to_string();
+        let uri = asked.parse().unwrap();
+        assert_eq!(value(&uri, "election").as_deref(), Some(election), "{asked}");
     }
 }
 
