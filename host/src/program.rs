@@ -47,7 +47,7 @@ pub mod shares {
     pub use crate::shares::task::{
         Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task, Wills,
     };
-    pub use tenure_shares::{Answer, Ask, Plan, Share, Sign, Tag};
+    pub use tenure_shares::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
 }
 
 /// What the listener shows, and how an order to it is proved.

@@ -11,6 +11,10 @@ use tenure::program::shares::{Candidate, LEAVE_WITHIN, Place, Running, Task, Wil
 use tenure::runner::Event;
 use tenure_base::duration::format_duration;
 use tokio::select;
+use tokio::time::timeout;
+
+/// After a share's candidate could not begin.
+const AGAIN: Duration = Duration::from_secs(30);
 
 /// Takes part until the elections of the process are to leave; then it hands its shares over. Each share is an
 /// election of the process, and so is the whole, whose candidate is `candidacy`.
@@ -55,8 +59,8 @@ fn wills(whole: &Whole, process: &Process, whose: &Whose) -> Option<Wills> {
 async fn add(process: Arc<Process>, configuration: Configuration, mut place: Place) {
     match process.add(configuration, Some(&place)).await {
         Some(handle) => obey(handle, place).await,
-        // Why was told. It is as one that never leads.
-        None => while place.next().await.is_some() {},
+        // Why was told. When it ends, the member begins another one.
+        None => drop(timeout(AGAIN, async { while place.next().await.is_some() {} }).await),
     }
 }
 

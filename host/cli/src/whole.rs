@@ -6,7 +6,7 @@ use super::understood::Understood;
 use std::sync::Arc;
 use tenure::component::ElectionComponent;
 use tenure::handler::{Handler, from_fn};
-use tenure::program::shares::{LEAVE_WITHIN, Membership, Sign};
+use tenure::program::shares::{LEAVE_WITHIN, Membership, Pace, Sign};
 use tenure::settings::{Variables, names};
 
 /// What a process needs to be there for shares.
@@ -30,10 +30,11 @@ impl Whole {
         understood: &Understood,
     ) -> Self {
         let Split { count, capacity, most } = split;
+        let pace = Pace::of(understood.failover.unwrap_or(understood.lease));
         let membership = Membership {
-            sign: Sign { member: understood.candidate.clone(), weight: capacity, most },
+            sign: Sign { member: understood.candidate.clone(), weight: capacity, most, pace },
             count,
-            replaced_after: understood.failover.unwrap_or(understood.lease),
+            warm_up: understood.warm_up,
             leave_within: LEAVE_WITHIN,
         };
         let leaves_wills = settings.get(names::LAST_WILL) == Some("true");

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::mutants::mutant;
-use crate::pace::Pace;
 use crate::plan::{Plan, Share};
 use crate::sign::{Answer, Ask, Sign, Tag};
 
@@ -44,7 +43,6 @@ pub struct Will {
 #[derive(Clone, Debug)]
 pub struct Member {
     sign: Sign,
-    pace: Pace,
     signing: Errand,
     reading: Errand,
     /// The newest plan that was read. It stays while none can be read.
@@ -69,11 +67,11 @@ const AGAIN: Duration = Duration::from_secs(1);
 impl Member {
     /// One that is there from `now` on.
     #[must_use]
-    pub fn begin(sign: Sign, pace: Pace, now: Duration) -> Self {
+    pub fn begin(sign: Sign, now: Duration) -> Self {
         let errand = Errand { due: Some(now), sent: None };
-        let new_until = Some(now + pace.gone_after());
+        let new_until = Some(now + sign.pace.gone_after());
         let (plan, will) = (None, None);
-        Self { sign, pace, signing: errand, reading: errand, plan, new_until, will, leaves: false }
+        Self { sign, signing: errand, reading: errand, plan, new_until, will, leaves: false }
     }
 
     /// It is to leave: it takes its sign back, and takes up no share any more. What it holds it hands over as ever, as
@@ -132,7 +130,7 @@ impl Member {
         match answer {
             Answer::Signed(_) if self.will.is_some() && mutant!(WillOfFirstSign) => {}
             Answer::Signed(tag) => {
-                let until = self.signing.sent.unwrap_or(now) + self.pace.gone_after();
+                let until = self.signing.sent.unwrap_or(now) + self.sign.pace.gone_after();
                 self.will = Some(Will { sign: tag.clone(), until });
             }
             Answer::Done if *ask == Ask::TakeBack => self.will = None,
@@ -150,15 +148,15 @@ impl Member {
     }
 
     fn read(&mut self, answer: Answer, now: Duration) {
-        let mut next = self.pace.look(self.plan().map_or(0, |plan| plan.members.len()));
+        let mut next = self.sign.pace.look(self.plan().map_or(0, |plan| plan.members.len()));
         match answer {
             Answer::Plan(plan, tag) => {
                 let named = self.plan().is_some_and(|before| before.names(&self.sign.member));
                 if named && !plan.names(&self.sign.member) {
-                    self.new_until = Some(now + self.pace.gone_after());
+                    self.new_until = Some(now + self.sign.pace.gone_after());
                     self.signing.due = self.signing.due.map(|due| due.min(now));
                 }
-                next = self.pace.look(plan.members.len());
+                next = self.sign.pace.look(plan.members.len());
                 self.plan = Some((plan, tag));
             }
             Answer::Unknown if mutant!(LostWithoutPlan) => self.plan = None,
@@ -174,9 +172,9 @@ impl Member {
         let named = plan.is_some_and(|plan| plan.names(&self.sign.member));
         match self.new_until {
             Some(until) if !named && now < until => {
-                self.pace.first_signs(plan.map_or(0, |plan| plan.members.len()))
+                self.sign.pace.first_signs(plan.map_or(0, |plan| plan.members.len()))
             }
-            _ => self.pace.sign(),
+            _ => self.sign.pace.sign(),
         }
     }
 

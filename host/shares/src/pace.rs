@@ -11,6 +11,9 @@ pub struct Pace {
 /// Between two looks, and two reads of the plan, where few members are there.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// A third of the longest lease.
+const SELDOM: Duration = Duration::from_secs(20);
+
 /// So many reads of one blob in a second are half of what the service promises for one.
 const READS: u32 = 250;
 
@@ -19,6 +22,12 @@ impl Pace {
     #[must_use]
     pub fn of(fail_over: Duration) -> Self {
         Self { sign: (fail_over / 3).max(LOOK) }
+    }
+
+    /// Of a member that says how often it leaves a sign. No election is replaced so late that it would be seldom.
+    #[must_use]
+    pub fn signing(every: Duration) -> Self {
+        Self { sign: every.clamp(LOOK, SELDOM) }
     }
 
     /// Between two signs of life of a member that the plan names.

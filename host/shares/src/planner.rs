@@ -12,7 +12,6 @@ use crate::sign::{Sign, Tag};
 /// What the leader of the whole has seen of members, in its term.
 #[derive(Clone, Debug)]
 pub(crate) struct Planner {
-    pace: Pace,
     /// Its own name: a leader whose own signs do not arrive cannot judge those of others.
     own: String,
     /// It is about to leave, and holds nothing.
@@ -26,6 +25,8 @@ struct Seen {
     /// Of its newest sign. None: there is none.
     tag: Option<Tag>,
     worker: Worker,
+    /// How often it leaves one, or the leader, as long as nothing is known of it.
+    pace: Pace,
     /// It was seen alive, and not only by something that may be left of a former life.
     counts: bool,
     /// For how long it left no new sign, as far as was looked.
@@ -37,9 +38,9 @@ impl Planner {
     pub fn begin(own: &str, pace: Pace, plan: &Plan) -> Self {
         let mut seen = BTreeMap::new();
         if !mutant!(PlanForgotten) {
-            seen.extend(plan.members.iter().map(|member| (member.clone(), Seen::in_plan())));
+            seen.extend(plan.members.iter().map(|member| (member.clone(), Seen::in_plan(pace))));
         }
-        Self { pace, own: own.to_owned(), leaves: false, seen, looked: None }
+        Self { own: own.to_owned(), leaves: false, seen, looked: None }
     }
 
     /// This member is to hold nothing.
@@ -83,11 +84,11 @@ impl Planner {
         let own = self.seen.get(&self.own).filter(|own| own.tag.is_some() || self.leaves);
         let Some(own) = own.map(|own| own.silent) else { return Vec::new() };
         let own = if mutant!(OwnSignIgnored) { Duration::ZERO } else { own };
-        // Signs of all stop within one period when the account takes none any more.
-        let most = self.pace.gone_after().max(own + self.pace.sign() * 2);
         self.seen.retain(|name, seen| seen.tag.is_some() || (self.leaves && *name == self.own));
         let mut gone = Vec::new();
         for (name, seen) in &mut self.seen {
+            // Signs of all stop within one period when the account takes none any more.
+            let most = seen.pace.gone_after().max(own + seen.pace.sign() * 2);
             if seen.silent > most && !mutant!(NeverGone) {
                 // With its next sign it counts again: that is another one than this.
                 seen.counts = false;
@@ -140,15 +141,16 @@ impl Planner {
 }
 
 impl Seen {
-    fn in_plan() -> Self {
+    fn in_plan(pace: Pace) -> Self {
         let worker = Worker { weight: 1, most: None };
-        Self { tag: None, worker, counts: true, silent: Duration::ZERO }
+        Self { tag: None, worker, pace, counts: true, silent: Duration::ZERO }
     }
 
     /// One sign may be left of a process that is dead.
     fn first(sign: &Sign, tag: Tag) -> Self {
         let counts = mutant!(CountsAtOnce);
-        Self { tag: Some(tag), worker: sign.worker(), counts, silent: Duration::ZERO }
+        let (worker, pace) = (sign.worker(), sign.pace);
+        Self { tag: Some(tag), worker, pace, counts, silent: Duration::ZERO }
     }
 
     /// With its sign, if it left one and did not take it back.
@@ -163,7 +165,7 @@ impl Seen {
             self.counts |= self.tag.is_some();
             self.silent = Duration::ZERO;
         }
-        (self.tag, self.worker) = (Some(tag), sign.worker());
+        (self.tag, self.worker, self.pace) = (Some(tag), sign.worker(), sign.pace);
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is sent to the store for shares, and what it answers.
 
+use crate::pace::Pace;
 use crate::plan::{Plan, Share};
 
 /// A version of a blob, as the store names it: its ETag.
@@ -15,6 +16,8 @@ pub struct Sign {
     pub weight: u32,
     /// The most shares that it takes.
     pub most: Option<u32>,
+    /// How often it leaves one: members with elections of other lengths may be among them.
+    pub pace: Pace,
 }
 
 /// A request to the store. It gets one [`Answer`].

@@ -45,8 +45,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use task::{Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task};
-use tenure_shares::Sign;
+use tenure_shares::{Pace, Sign};
 use tokio::runtime::Handle as Runtime;
+use tokio::time::timeout;
 
 /// The most shares: a plan of so many is one request of half a MiB.
 pub(crate) const MOST: u32 = 100_000;
@@ -119,11 +120,13 @@ impl Shares {
             Some(member) if complaints.is_empty() => member,
             _ => return Err(CheckError::Settings(complaints)),
         };
+        let Settings { failover, lease, .. } = &settings;
+        let pace = Pace::of(failover.or(*lease).unwrap_or(LEASE));
         Ok(Self {
             component: Arc::new(component),
             settings,
             clock: clock.clone(),
-            sign: Sign { member, weight: 1, most: None },
+            sign: Sign { member, weight: 1, most: None, pace },
             count,
             grace: GRACE,
             leave_within: LEAVE_WITHIN,
@@ -184,16 +187,17 @@ impl Shares {
             let (part, mut settings) = (candidate.part, of_all(&self.settings));
             settings.election = candidate.election(&settings.election);
             settings.poll = Some(POLL);
+            // The member has waited.
+            settings.warm_up = None;
             self.candidate(settings, OfShare(part, work(part)), Some(part), place)
         };
         let whole = Settings { schedule: None, on_start: None, ..of_all(&self.settings) };
         let idle = crate::handler::from_fn(|_, _| async { Ok(()) });
         let whole = |place| self.candidate(whole, idle, None, place);
-        let Settings { failover, lease, .. } = &self.settings;
         let member = Membership {
             sign: self.sign.clone(),
             count: self.count,
-            replaced_after: failover.or(*lease).unwrap_or(LEASE),
+            warm_up: self.settings.warm_up.unwrap_or_default(),
             leave_within: self.leave_within,
         };
         let there = (self.component.clone(), self.clock.clone(), Runtime::current());
@@ -223,7 +227,8 @@ impl Shares {
                 Err(error) => {
                     let class = Class::Election(ProblemClass::Configuration);
                     refused(part, Event::Problem { class, detail: error.to_string() });
-                    leave.await;
+                    // When this ends, the member begins another one.
+                    let _ = timeout(AGAIN, leave).await;
                 }
             }
         })

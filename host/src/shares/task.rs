@@ -51,8 +51,8 @@ pub struct Membership {
     pub sign: Sign,
     /// So many shares, unless the processes that are there have agreed on another number before.
     pub count: u32,
-    /// After which time the elections replace a leader.
-    pub replaced_after: Duration,
+    /// How long it waits before it is there.
+    pub warm_up: Duration,
     /// How long it may take to hand everything over when it leaves.
     pub leave_within: Duration,
 }
@@ -144,12 +144,12 @@ impl<'a> Task<'a> {
         candidates: Candidates<'a>,
     ) -> Self {
         let (changed, mut running) = (Arc::default(), JoinSet::new());
-        let pace = Pace::of(of.replaced_after);
+        let pace = of.sign.pace;
         let (contender, place) = Contender::new(&changed);
         running.spawn(whole(place));
         Self {
             store: SharesStore::of(component, of.sign.member.clone()),
-            member: Member::begin(of.sign.clone(), pace, clock.now()),
+            member: Member::begin(of.sign.clone(), clock.now() + of.warm_up),
             of,
             events,
             runtime,
@@ -229,7 +229,7 @@ impl<'a> Task<'a> {
         self.act(now);
         self.shares.retain(|_, contender| !contender.is_over());
         let leader = self.leader.as_ref().and_then(|(_, leader)| leader.wake());
-        let leaves = self.leaves.map(|since| match since + self.of.leave_within {
+        let leaves = self.leaves.map(|since| match since.saturating_add(self.of.leave_within) {
             end if now < end => end.min(now + PLAN_WITHIN),
             _ => now + Duration::from_secs(1),
         });
@@ -240,7 +240,8 @@ impl<'a> Task<'a> {
 
     fn has_left(&self) -> bool {
         let Some(since) = self.leaves else { return false };
-        let late = self.clock.now() > since + self.of.leave_within + SIGN_WITHIN;
+        let late = self.clock.now()
+            > since.saturating_add(self.of.leave_within).saturating_add(SIGN_WITHIN);
         self.shares.is_empty() && self.whole.is_over() && (self.taken_back || late)
     }
 
@@ -262,7 +263,7 @@ impl<'a> Task<'a> {
             if !waits || now >= since + PLAN_WITHIN {
                 self.whole.leave();
             }
-            if now >= since + self.of.leave_within {
+            if now >= since.saturating_add(self.of.leave_within) {
                 self.shares.values().for_each(Contender::leave);
             }
         }
@@ -366,8 +367,9 @@ impl<'a> Task<'a> {
     fn tell(&mut self, problem: Option<Problem>, now: Duration) {
         self.told.retain(|_, at| now < *at + REMINDER);
         if let Some(Problem { class, detail }) = problem
-            && self.told.insert(detail.clone(), now).is_none()
+            && !self.told.contains_key(&detail)
         {
+            self.told.insert(detail.clone(), now);
             (self.events)(Event::Problem { class: Class::Election(class), detail });
         }
     }

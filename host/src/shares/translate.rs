@@ -3,8 +3,9 @@
 use crate::contract::side_blobs::{Answer as Done, ListedBlob, Over, Request, Write};
 use crate::contract::{Problem, ProblemClass};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use std::time::Duration;
 use tenure_core::Record;
-use tenure_shares::{Answer, Ask, Plan, Sign, Tag};
+use tenure_shares::{Answer, Ask, Pace, Plan, Sign, Tag};
 
 /// The suffix of the plan's blob.
 const PLAN: &str = "plan";
@@ -17,6 +18,8 @@ const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
 const WEIGHT: &str = "tenureweight";
 const MOST: &str = "tenuremost";
+/// In milliseconds.
+const EVERY: &str = "tenureevery";
 
 type Outcome = Result<Done, Problem>;
 
@@ -26,8 +29,9 @@ pub(super) fn requests(ask: &Ask, own: &str) -> Vec<Request> {
         Ask::Sign(sign) => {
             let most = sign.most.map(|most| (MOST.to_owned(), most.to_string()));
             let weight = (WEIGHT.to_owned(), sign.weight.to_string());
+            let every = (EVERY.to_owned(), sign.pace.sign().as_millis().to_string());
             write(sign_of(&sign.member), String::new(), Over::Anything)
-                .with([weight].into_iter().chain(most))
+                .with([weight, every].into_iter().chain(most))
         }
         Ask::TakeBack => Request::Delete((sign_of(own), None)),
         Ask::ReadPlan(known) => {
@@ -112,11 +116,12 @@ fn sign(blob: ListedBlob) -> Option<(Sign, Tag)> {
     };
     let member = percent_decode_str(blob.suffix.strip_prefix(MEMBER)?).decode_utf8().ok()?;
     let weight = number(WEIGHT)??;
+    let pace = Pace::signing(Duration::from_millis(number(EVERY)??.into()));
     let most = match number(MOST) {
         None => None,
         Some(most) => Some(most?),
     };
-    Some((Sign { member: member.into_owned(), weight, most }, Tag(blob.tag)))
+    Some((Sign { member: member.into_owned(), weight, most, pace }, Tag(blob.tag)))
 }
 
 fn write(suffix: String, content: String, over: Over) -> Write {

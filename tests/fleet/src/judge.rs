@@ -46,6 +46,8 @@ struct Heard(Vec<(u64, bool)>);
 #[derive(Debug)]
 pub struct Judge {
     gone_after: u64,
+    /// The same of members that sign at another pace.
+    others: BTreeMap<String, u64>,
     look: u64,
     /// All members weigh the same and have no limit.
     equal: bool,
@@ -64,6 +66,12 @@ pub struct Judge {
 }
 
 impl Judge {
+    /// A member that signs at a pace of its own.
+    pub fn signs(&mut self, member: &str, pace: Pace) {
+        let gone_after = u64::try_from(pace.gone_after().as_millis()).unwrap_or(u64::MAX);
+        self.others.insert(member.to_owned(), gone_after);
+    }
+
     /// Of a fleet at that pace.
     #[must_use]
     pub fn new(pace: Pace, members: usize, equal: bool) -> Self {
@@ -71,6 +79,7 @@ impl Judge {
             |period: std::time::Duration| u64::try_from(period.as_millis()).unwrap_or(u64::MAX);
         Self {
             gone_after: milliseconds(pace.gone_after()),
+            others: BTreeMap::new(),
             look: milliseconds(pace.look(members)),
             equal,
             works: BTreeMap::new(),
@@ -205,7 +214,8 @@ impl Judge {
             }
             let silence = heard.silence(looks, self.look);
             // As many signs of the leader's own arrived meanwhile as come in two periods.
-            let least = self.gone_after.max(own_silence + self.gone_after * 2 / 3);
+            let gone_after = self.others.get(name).copied().unwrap_or(self.gone_after);
+            let least = gone_after.max(own_silence + gone_after * 2 / 3);
             if silence * 100 < least * 98 {
                 let text = format!(
                     "{name} is dropped, silent for {silence} ms; the leader for {own_silence} ms"

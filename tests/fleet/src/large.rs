@@ -12,7 +12,7 @@ const MOST: u64 = 300_000;
 /// Runs a fleet through joins, deaths, the loss of a zone and an account that throttles, and prints what that took.
 #[must_use]
 pub fn run(seed: u64, members: usize, shares: u32) -> ExitCode {
-    let size = Size { shares, members, stop: 200, equal: true };
+    let size = Size { shares, members, stop: 200, equal: true, mixed: false };
     let mut fleet = Fleet { world: World::new(seed, size, 15, 0), failed: false };
     println!(
         "{:<34} {:>9} {:>6} {:>7} {:>10} {:>9}",

@@ -114,7 +114,8 @@ pub fn run(seed: u64, mutant: Option<Mutant>) -> Outcome {
     let mut rng = Rng::with_seed(seed);
     let equal = rng.u64(..4) > 0;
     let members = rng.usize(3..=7);
-    let size = Size { shares: rng.u32(8..=64), members, stop: rng.u64(..=500), equal };
+    let (shares, stop) = (rng.u32(8..=64), rng.u64(..=500));
+    let size = Size { shares, members, stop, equal, mixed: seed % 2 == 1 };
     let rough = rng.choice([0, 1_000, 200, 50]).unwrap_or(0);
     let mut world = World::new(seed, size, rng.u64(5..=60), rough);
     let limited = !equal && rng.bool();

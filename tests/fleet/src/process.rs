@@ -134,7 +134,7 @@ impl Process {
         Self {
             who,
             name: sign.member.clone(),
-            member: Member::begin(sign.clone(), scene.pace, Duration::ZERO),
+            member: Member::begin(sign.clone(), Duration::ZERO),
             sign,
             zone,
             clock,
@@ -162,7 +162,7 @@ impl Process {
         (self.is_on, self.frozen, self.leaves) = (true, None, None);
         (self.wakes, self.read, self.taken_back) = (u64::MAX, 0, false);
         (self.signs, self.former) = (false, None);
-        self.member = Member::begin(self.sign.clone(), scene.pace, period(now));
+        self.member = Member::begin(self.sign.clone(), period(now));
         let timing = Timing { poll: POLL, stop: 0, ..scene.timing };
         self.begin(Key::Whole, timing, now);
     }
@@ -355,7 +355,8 @@ impl Process {
         let term = self.candidates.get(&Key::Whole).and_then(Candidate::leads);
         if self.leader.as_ref().map(|(term, ..)| *term) != term {
             self.leader = term.map(|term| {
-                let leader = Leader::begin(&self.name, term, scene.shares, scene.pace, period(now));
+                let leader =
+                    Leader::begin(&self.name, term, scene.shares, self.sign.pace, period(now));
                 (term, leader, Looks::default())
             });
         }

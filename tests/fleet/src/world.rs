@@ -20,6 +20,9 @@ pub const TIME_OUT: u64 = 3_000;
 /// Of a lease.
 pub const LEASE: u64 = 15_000;
 
+/// After which time those are replaced that are replaced sooner, in milliseconds.
+const QUICK: u64 = 3_000;
+
 /// Something that happens at an instant.
 #[derive(Debug)]
 pub enum Event {
@@ -80,6 +83,7 @@ pub struct World {
     pub stale_write: Option<u64>,
     /// What becomes of last wills.
     pub supervisors: Supervisors,
+    mixed: bool,
     rng: Rng,
     queue: BinaryHeap<Reverse<Entry>>,
     number: u64,
@@ -100,6 +104,8 @@ pub struct Size {
     pub stop: u64,
     /// All weigh the same and have no limit.
     pub equal: bool,
+    /// Some are replaced sooner than others.
+    pub mixed: bool,
 }
 
 impl World {
@@ -125,6 +131,7 @@ impl World {
             requests: Requests::default(),
             stale_write: None,
             supervisors: Supervisors::new(seed ^ 4),
+            mixed: size.mixed,
             rng: Rng::with_seed(seed ^ 3),
             queue: BinaryHeap::new(),
             number: 0,
@@ -139,7 +146,12 @@ impl World {
         let name = format!("member-{who}");
         self.scene.names.insert(name.clone(), who);
         self.scene.roll.push(name.clone());
-        let sign = Sign { member: name, weight, most };
+        let mut pace = self.scene.pace;
+        if self.mixed && self.rng.bool() {
+            pace = Pace::of(std::time::Duration::from_millis(QUICK));
+            self.scene.judge.signs(&name, pace);
+        }
+        let sign = Sign { member: name, weight, most, pace };
         let clock = Clock::new(self.rng.u64(..3_600_000), self.rng.u64(990_000..=1_010_000));
         self.processes.push(Process::new(who, sign, zone, clock, &self.scene));
         self.start(who);

@@ -80,6 +80,8 @@ impl Configuration {
         let election = candidate.election(whole);
         this.settings.set(names::ELECTION, election);
         this.settings.set(names::POLL, format_duration(POLL));
+        // The member has waited.
+        this.settings.remove(names::WARM_UP);
         (this.split, this.part) = (None, Some(candidate.part));
         this
     }
@@ -91,6 +93,7 @@ mod tests {
     use crate::args::program;
     use crate::settings::CommandLine;
     use crate::settings::table::TABLE;
+    use tenure::program::shares::Share;
 
     fn judged(more: &[&str]) -> Configuration {
         let words = ["tenure", "run", "--election", "jobs/orders"].iter().chain(more);
@@ -101,6 +104,15 @@ mod tests {
 
     fn sources(configuration: &Configuration) -> Vec<&str> {
         configuration.complaints.iter().map(|complaint| complaint.source.as_str()).collect()
+    }
+
+    #[test]
+    fn a_share_does_not_warm_up_again() {
+        let whole = judged(&["--every", "1m", "--shares", "2", "--warm-up", "5m"]);
+        assert_eq!(whole.settings.get(names::WARM_UP), Some("5m"));
+        let share = Candidate::of(Share { split: 1, index: 0 }, 2);
+        let share = Configuration::of_share(whole.given, &share);
+        assert_eq!(share.settings.get(names::WARM_UP), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use super::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use tenure::program::shares::Sign;
+use tenure::program::shares::{Pace, Sign};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -17,7 +17,8 @@ fn failed() -> Record {
 /// Eight shares, each of which is held by the member that should hold it.
 fn seen() -> Seen {
     let sign = |member: &str, weight, most| {
-        (member.to_owned(), Sign { member: member.to_owned(), weight, most })
+        let pace = Pace::of(Duration::from_secs(15));
+        (member.to_owned(), Sign { member: member.to_owned(), weight, most, pace })
     };
     let shares = [0, 0, 0, 1, 0, 1, 0, 1].map(Some).to_vec();
     let members = vec!["ada".to_owned(), "ben\u{1b}".to_owned()];

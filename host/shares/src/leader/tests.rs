@@ -32,7 +32,8 @@ impl Play {
             },
             Ask::List => {
                 let sign = |member: &&str| {
-                    let sign = Sign { member: (*member).to_owned(), weight: 1, most: None };
+                    let pace = Pace::of(15 * SECOND);
+                    let sign = Sign { member: (*member).to_owned(), weight: 1, most: None, pace };
                     (sign, Tag(self.now.to_string()))
                 };
                 Answer::Signs(self.members.iter().map(sign).collect())

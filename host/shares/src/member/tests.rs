@@ -5,11 +5,11 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn sign(name: &str) -> Sign {
-    Sign { member: name.to_owned(), weight: 1, most: None }
+    Sign { member: name.to_owned(), weight: 1, most: None, pace: Pace::of(15 * SECOND) }
 }
 
 fn member(name: &str) -> Member {
-    Member::begin(sign(name), Pace::of(15 * SECOND), Duration::ZERO)
+    Member::begin(sign(name), Duration::ZERO)
 }
 
 /// A plan of these members' shares; "" holds none.
@@ -48,6 +48,13 @@ fn share(index: u32) -> Share {
 
 fn running(index: u32, leads: bool) -> Running {
     Running { share: share(index), leads, gives_to: None }
+}
+
+#[test]
+fn nothing_is_sent_before_it_is_there() {
+    let mut member = Member::begin(sign("anna"), 60 * SECOND);
+    assert_eq!(member.next(59 * SECOND), []);
+    assert_eq!(member.next(60 * SECOND), [Ask::Sign(sign("anna")), Ask::ReadPlan(None)]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use super::Planner;
 use crate::{Pace, Plan, Sign, Tag};
+use std::collections::HashMap;
 use std::time::Duration;
 
 const LEASE: Duration = Duration::from_secs(15);
@@ -10,13 +11,21 @@ struct Play {
     plan: Plan,
     now: u64,
     members: Vec<(String, u64)>,
+    /// Of those that sign at another pace than that of the lease.
+    paces: HashMap<String, Pace>,
 }
 
 impl Play {
     fn of(shares: u32, members: &[&str]) -> Self {
         let plan = Plan::first(shares);
         let members = members.iter().map(|name| ((*name).to_owned(), 0)).collect();
-        Self { planner: Planner::begin("anna", Pace::of(LEASE), &plan), plan, now: 0, members }
+        Self {
+            planner: Planner::begin("anna", Pace::of(LEASE), &plan),
+            plan,
+            now: 0,
+            members,
+            paces: HashMap::new(),
+        }
     }
 
     /// The next second: those who are `silent` leave no sign. The plan, if it changes.
@@ -34,7 +43,8 @@ impl Play {
             *mark += u64::from(!silent.contains(&name.as_str()));
         }
         let sign = |(name, mark): &(String, u64)| {
-            (Sign { member: name.clone(), weight: 1, most: None }, Tag(mark.to_string()))
+            let pace = self.paces.get(name).copied().unwrap_or(Pace::of(LEASE));
+            (Sign { member: name.clone(), weight: 1, most: None, pace }, Tag(mark.to_string()))
         };
         let signs = self.members.iter().map(sign).collect::<Vec<_>>();
         let period = Pace::of(LEASE).look(self.plan.members.len());
@@ -114,6 +124,27 @@ fn nobody_is_gone_because_nobody_looked() {
     play.now += 600;
     assert_eq!(play.second(&["ben", "cleo"]), None);
     assert_eq!(play.second(&[]), None);
+}
+
+#[test]
+fn a_member_is_judged_by_the_pace_at_which_it_signs() {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.paces.insert("anna".to_owned(), Pace::of(Duration::from_secs(3)));
+    play.paces.insert("ben".to_owned(), Pace::of(Duration::from_secs(3)));
+    play.planner = Planner::begin("anna", Pace::of(Duration::from_secs(3)), &play.plan);
+    play.second(&[]);
+    play.second(&[]);
+    assert_eq!(play.counts(), [2, 2, 2]);
+    // Cleo signs every five seconds only, and ben no more.
+    for second in 1..=3 {
+        assert_eq!(play.look(&["ben", "cleo"]).len(), 0, "{second}");
+    }
+    assert_eq!(play.look(&["ben", "cleo"]), ["ben"]);
+    for second in 5..15 {
+        assert!(!play.look(&["ben", "cleo"]).contains(&"cleo".to_owned()), "{second}");
+    }
+    play.look(&["ben", "cleo"]);
+    assert!(play.look(&["ben", "cleo"]).contains(&"cleo".to_owned()));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use tenure::egress::Authorities;
 use tenure::program::http::{self, Clients};
 use tenure::program::shares::SharesStore;
 use tenure::settings::{Variables, names};
-use tenure_shares::{Answer, Ask, Plan, Share, Sign, Tag};
+use tenure_shares::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
 use tenure_store::sas::Scope;
 use tenure_tests::Store;
 use tenure_tests::credential::with_sas;
@@ -65,7 +65,8 @@ fn whole() -> String {
 }
 
 fn sign(member: &str) -> Sign {
-    Sign { member: member.to_owned(), weight: 2, most: Some(7) }
+    let pace = Pace::of(Duration::from_secs(15));
+    Sign { member: member.to_owned(), weight: 2, most: Some(7), pace }
 }
 
 async fn ask(store: &SharesStore, ask: &Ask) -> Answer {
