@@ -101,7 +101,10 @@ impl Lists {
     /// What belongs to no other list, or to others than that one.
     fn elections_beside(&self, number: usize) -> BTreeSet<String> {
         let lists = self.each.iter().enumerate().filter(|(other, _)| *other != number);
-        let of_lists = lists.flat_map(|(_, list)| list.running.keys());
+        let of_lists = lists.flat_map(|(_, list)| {
+            let leaving = list.leaving.iter().filter(|(_, leaving)| !leaving.is_finished());
+            list.running.keys().chain(leaving.map(|(name, _)| name))
+        });
         self.others.iter().chain(of_lists).cloned().collect()
     }
 }
@@ -133,6 +136,8 @@ impl List {
                     complaints.iter().for_each(|complaint| tell(&process.log, complaint));
                     self.told = complaints;
                 }
+                // It may be another list, or the file's permissions, that change.
+                self.read = None;
                 return;
             }
         };

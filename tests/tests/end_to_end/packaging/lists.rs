@@ -34,15 +34,23 @@ struct Scene {
 impl Scene {
     /// `more` is the rest of the file.
     async fn start(names: &str, more: &str) -> Self {
+        let text = |container: &str| {
+            format!("for-each-file = \"names\"\nelection = \"{container}/{{each}}\"\n{more}")
+        };
+        Self::of(&[("names", names)], text).await
+    }
+
+    /// With these lists, and with a file for that container.
+    async fn of(lists: &[(&str, &str)], text: impl Fn(&str) -> String) -> Self {
         let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
         let group = Group::new(PROGRAM, &store, &sink);
         group.warm_up().await.unwrap();
         let (container, _) = group.election.split_once('/').unwrap();
-        let (folder, file) = file(&format!(
-            "log = \"json\"\nname = \"ada\"\nfor-each-file = \"names\"\nelection = \"{container}/{{each}}\"\n{more}"
-        ));
+        let (folder, file) = file(&format!("log = \"json\"\nname = \"ada\"\n{}", text(container)));
+        for (list, names) in lists {
+            write(folder.path().join(list), names).unwrap();
+        }
         let list = folder.path().join("names");
-        write(&list, names).unwrap();
         let socket = folder.path().join("notify");
         let manager = UnixDatagram::bind(&socket).unwrap();
         let mut command = Command::new(PROGRAM);
@@ -55,9 +63,13 @@ impl Scene {
 
     /// Puts another list in the place of this one, as `mv` does.
     fn replace(&self, names: &str) {
+        self.replace_list("names", names);
+    }
+
+    fn replace_list(&self, list: &str, names: &str) {
         let new = self.folder.path().join("new");
         write(&new, names).unwrap();
-        rename(new, &self.list).unwrap();
+        rename(new, self.folder.path().join(list)).unwrap();
     }
 
     /// Waits for an event of an election, among the lines after the first `after`.
@@ -206,6 +218,32 @@ async fn an_election_that_is_still_leaving_does_not_keep_others_waiting() {
     write(&may_end, "").unwrap();
     scene.event("slow", "stopped", after).await;
     scene.event("slow", "elected", after).await;
+}
+
+/// Whichever of the two lists is read first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_election_that_moves_to_another_list_is_not_lost() {
+    let text = |container: &str| {
+        let each = |list| {
+            format!(
+                "[[election]]\nelection = \"{container}/{{each}}\"\nfor-each-file = \"{list}\"\n\
+                 while-leading = true\ncommand = [\"/bin/sleep\", \"1000\"]\n"
+            )
+        };
+        each("names") + &each("more")
+    };
+    let lists = [("names", "one\nmoves\n"), ("more", "two\nreturns\n")];
+    let scene = Scene::of(&lists, text).await;
+    for name in ["moves", "returns"] {
+        scene.event(name, "elected", 0).await;
+    }
+    let after = scene.process.lines().len();
+    scene.replace_list("names", "one\nreturns\n");
+    scene.replace_list("more", "two\nmoves\n");
+    for name in ["moves", "returns"] {
+        scene.event(name, "stopped", after).await;
+        scene.event(name, "elected", after).await;
+    }
 }
 
 /// How many elections work, and how many come and go beside them: no more than a busy machine bears, since work that does
