@@ -21,8 +21,8 @@ const IDLE_PER_HOST: usize = 64;
 #[derive(Default)]
 pub struct Clients {
     authorities: Authorities,
-    plain: OnceLock<Result<reqwest::Client, String>>,
-    tls: OnceLock<Result<reqwest::Client, String>>,
+    plain: OnceLock<reqwest::Client>,
+    tls: OnceLock<reqwest::Client>,
 }
 
 impl Clients {
@@ -36,13 +36,18 @@ impl Clients {
         self.authorities == *authorities
     }
 
-    /// The client for a scheme.
+    /// The client for a scheme. What went wrong is tried again the next time: the platform's certificates may be there
+    /// by then.
     pub fn get(&self, scheme: &str) -> Result<&reqwest::Client, String> {
-        let client = match scheme {
-            "https" => self.tls.get_or_init(|| build(tls::trusting(&self.authorities))),
-            _ => self.plain.get_or_init(|| build(tls::none())),
+        let (client, secure) = match scheme {
+            "https" => (&self.tls, true),
+            _ => (&self.plain, false),
         };
-        client.as_ref().map_err(Clone::clone)
+        if let Some(client) = client.get() {
+            return Ok(client);
+        }
+        let built = build(if secure { tls::trusting(&self.authorities) } else { tls::none() })?;
+        Ok(client.get_or_init(|| built))
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct Outlet {
 /// Waits until there is room for one more request.
 pub(super) type Queued = BoxFuture<'static, Option<Place>>;
 
-type Tls = Arc<OnceLock<Result<Arc<ClientConfig>, String>>>;
+type Tls = Arc<OnceLock<Arc<ClientConfig>>>;
 
 /// The connections of one turn. When this is dropped they are closed, and nothing can be sent by
 /// anybody who still holds a gate of the turn.
@@ -190,13 +190,16 @@ impl Connector {
         if to.scheme() != Some(&Scheme::HTTPS) {
             return Ok(TokioIo::new(Box::new(wire)));
         }
-        let config = self.tls.get_or_init(|| match tls::trusting(&self.authorities) {
-            Ok(config) => Ok(Arc::new(config)),
-            Err(error) => Err(format!("TLS: {error}")),
-        });
+        let config = match self.tls.get() {
+            Some(config) => config,
+            None => {
+                let made = tls::trusting(&self.authorities).map_err(|e| format!("TLS: {e}"))?;
+                self.tls.get_or_init(|| Arc::new(made))
+            }
+        };
         let host = to.host().unwrap_or_default().trim_matches(['[', ']']);
         let server = ServerName::try_from(host)?.to_owned();
-        let tls = TlsConnector::from(config.clone()?).connect(server, wire).await?;
+        let tls = TlsConnector::from(config.clone()).connect(server, wire).await?;
         Ok(TokioIo::new(Box::new(tls)))
     }
 }

@@ -75,7 +75,10 @@ impl Tasks {
             let _running = running;
             task.await;
         };
-        self.running().spawn_on(task, &self.runtime);
+        let mut running = self.running();
+        self.forget_ended(&mut running);
+        running.spawn_on(task, &self.runtime);
+        drop(running);
         self.added.notify_one();
         Task { leave, ended }
     }
@@ -125,6 +128,16 @@ impl Tasks {
     pub async fn abort(&self) {
         let mut running = std::mem::take(&mut *self.running());
         running.shutdown().await;
+    }
+
+    /// What has ended takes room until somebody hears of it. A panic is kept for [`ended`](Self::ended).
+    fn forget_ended(&self, running: &mut JoinSet<()>) {
+        while let Some(ended) = running.try_join_next() {
+            if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
+                running.spawn_on(async { std::panic::resume_unwind(panic) }, &self.runtime);
+                return;
+            }
+        }
     }
 
     fn running(&self) -> MutexGuard<'_, JoinSet<()>> {
@@ -196,6 +209,27 @@ mod tests {
         second.ended().await;
         // It has left before it began.
         tasks.add(until_asked).ended().await;
+        tasks.ended().await;
+    }
+
+    #[tokio::test]
+    async fn those_that_have_ended_take_no_room() {
+        let tasks = Tasks::start().unwrap();
+        for _ in 0..100 {
+            tasks.add(|_| async {}).ended().await;
+        }
+        let left = tasks.running().len();
+        assert!(left < 10, "{left}");
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "of one")]
+    async fn the_panic_of_one_is_not_forgotten_when_others_come() {
+        let tasks = Tasks::start().unwrap();
+        tasks.add(|_| async { panic!("of one") }).ended().await;
+        for _ in 0..10 {
+            tasks.add(|_| async {}).ended().await;
+        }
         tasks.ended().await;
     }
 

@@ -183,7 +183,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         // What went out beside the steps stays answered.
         self.orders.retain(|word| matches!(word, Word::Answered(_)));
         if let Some(turn) = &mut self.turn {
-            turn.give_grace(now + self.runner.grace);
+            turn.give_grace(now.saturating_add(self.runner.grace));
         }
         self.enforce();
     }
@@ -235,7 +235,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
 
     /// The leadership is about to be given up, after the turn that runs.
     fn wind_down(&mut self) {
-        let end = self.now() + self.runner.grace;
+        let end = self.now().saturating_add(self.runner.grace);
         if let Some(turn) = &mut self.turn
             && !turn.has_grace()
         {

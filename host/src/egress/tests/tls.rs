@@ -73,7 +73,7 @@ fn turn(outlet: &Outlet, server: &Server, term: u64) -> (Gate, Connections) {
 async fn a_session_is_resumed_by_the_next_turn() {
     let server = server().await;
     let outlet = Outlet::new(TermHeader::default(), Names::OfOthers);
-    outlet.tls.set(Ok(Arc::new(server.client.clone()))).unwrap();
+    outlet.tls.set(Arc::new(server.client.clone())).unwrap();
     let url = format!("https://{}/", server.address);
     for term in [7, 8] {
         let (gate, _connections) = turn(&outlet, &server, term);
