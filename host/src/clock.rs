@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A clock that never goes back and counts while the machine is suspended.
@@ -49,6 +50,16 @@ impl Reading {
     /// As [`Clock::read`].
     pub fn read(&self) -> (Duration, Duration) {
         (self.0)()
+    }
+
+    /// This clock, whose next reading is what stands in `first`, in nanoseconds, unless that is 0: for a reading that was
+    /// taken in the name of whoever reads next. A freeze in between counts then.
+    pub(crate) fn beginning(&self, first: &Arc<AtomicU64>) -> Self {
+        let (clock, first) = (self.clone(), first.clone());
+        Self(Arc::new(move || match first.swap(0, Ordering::Relaxed) {
+            0 => clock.read(),
+            first => (Duration::from_nanos(first), Duration::ZERO),
+        }))
     }
 
     /// This clock as one that never runs ahead. Within a step, where only differences count, that is right for
@@ -192,8 +203,21 @@ pub(crate) mod virtual_time;
 
 #[cfg(test)]
 mod tests {
-    use super::{BootClock, Clock};
+    use super::{BootClock, Clock, Reading};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
+
+    #[test]
+    fn a_reading_that_was_taken_for_somebody_is_read_once() {
+        let (clock, first) = (Reading::of(|| Duration::from_secs(9)), Arc::new(AtomicU64::new(0)));
+        let clock = clock.beginning(&first);
+        assert_eq!(clock.now(), Duration::from_secs(9));
+        // A freeze came in between.
+        first.store(4_000_000_000, Ordering::Relaxed);
+        assert_eq!(clock.now(), Duration::from_secs(4));
+        assert_eq!(clock.now(), Duration::from_secs(9));
+    }
 
     #[tokio::test]
     async fn the_machines_clock_wakes_at_the_instant_and_not_before() {

@@ -22,6 +22,7 @@ use crate::egress::{
 };
 use crate::settings::{Variables, names};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
@@ -58,6 +59,8 @@ pub struct ElectionComponent {
     env: Arc<[(String, String)]>,
     clock: Reading,
     guest_clock: Reading,
+    /// What that clock shows the component first in a step, so that it counts on from `elapsed` itself.
+    begins: Arc<AtomicU64>,
     clients: Arc<Clients>,
     surroundings: Option<Surroundings>,
     files: OnceLock<Vec<String>>,
@@ -127,12 +130,14 @@ impl ElectionComponent {
         let mut linker = linker(engine)?;
         without_handler(&mut linker)?;
         let instance = linker.instantiate_pre(&component)?;
+        let begins = Arc::default();
         Ok(Self {
             engine: engine.clone(),
             instances: Arc::new(Instances::new(engine.clone(), instance)),
             functions,
             env: settings.environment().into(),
-            guest_clock: clock.reading().steady(),
+            guest_clock: clock.reading().steady().beginning(&begins),
+            begins,
             clock: clock.reading(),
             clients: Arc::default(),
             surroundings: None,
@@ -147,13 +152,14 @@ impl ElectionComponent {
     /// trusts the same servers, and they share their connections.
     #[must_use]
     pub fn for_candidate(&self, settings: impl Into<Variables>, clock: &impl Clock) -> Self {
-        let settings = driven(settings);
+        let (settings, begins) = (driven(settings), Arc::default());
         Self {
             engine: self.engine.clone(),
             instances: self.instances.clone(),
             functions: self.functions.clone(),
             env: settings.environment().into(),
-            guest_clock: clock.reading().steady(),
+            guest_clock: clock.reading().steady().beginning(&begins),
+            begins,
             clock: clock.reading(),
             clients: self.clients.clone(),
             surroundings: None,
@@ -234,9 +240,13 @@ impl ElectionComponent {
             // what has to be waited out.
             let (now, ahead) = self.clock.read();
             late = now.saturating_sub(asked);
+            // It counts on from here by its clock. Were that read again, a freeze in between would make its present too
+            // early for good, and a follower would take a beat for older than it is.
+            self.begins.store(nanoseconds(now.saturating_sub(ahead)), Ordering::Relaxed);
             (state, nanoseconds(elapsed.saturating_add(late)), nanoseconds(ahead), event)
         };
         let result = self.call_at(place, &self.functions.step, arguments).await;
+        self.begins.store(0, Ordering::Relaxed);
         let mut report: types::Report = match result {
             Ok((report,)) => report,
             Err(error) => {
