@@ -45,7 +45,7 @@ pub mod shares {
     pub use crate::shares::contender::Place;
     pub use crate::shares::store::{SharesStore, Told};
     pub use crate::shares::task::{
-        Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task, Wills,
+        AGAIN, Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task, Wills,
     };
     pub use tenure_shares::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
 }

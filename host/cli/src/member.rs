@@ -7,14 +7,11 @@ use super::process::{Handle, Process};
 use super::whole::Whole;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::program::shares::{Candidate, LEAVE_WITHIN, Place, Running, Task, Wills};
+use tenure::program::shares::{AGAIN, Candidate, LEAVE_WITHIN, Place, Running, Task, Wills};
 use tenure::runner::Event;
 use tenure_base::duration::format_duration;
 use tokio::select;
 use tokio::time::timeout;
-
-/// After a share's candidate could not begin.
-const AGAIN: Duration = Duration::from_secs(30);
 
 /// Takes part until the elections of the process are to leave; then it hands its shares over. Each share is an
 /// election of the process, and so is the whole, whose candidate is `candidacy`.

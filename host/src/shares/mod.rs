@@ -44,7 +44,7 @@ use contender::Place;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use task::{Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task};
+use task::{AGAIN, Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task};
 use tenure_shares::{Pace, Sign};
 use tokio::runtime::Handle as Runtime;
 use tokio::time::timeout;

@@ -25,6 +25,9 @@ pub const POLL: Duration = Duration::from_millis(500);
 /// How long a process that leaves may take to hand its shares over.
 pub const LEAVE_WITHIN: Duration = Duration::from_secs(20);
 
+/// After a share's candidate could not begin.
+pub const AGAIN: Duration = Duration::from_secs(30);
+
 /// The whole waits so long for a plan without its leader, when that leaves.
 const PLAN_WITHIN: Duration = Duration::from_secs(3);
 

@@ -130,7 +130,7 @@ fn period(milliseconds: u64) -> Duration {
 impl Process {
     /// One that does not run yet.
     #[must_use]
-    pub fn new(who: usize, sign: Sign, zone: usize, clock: Clock, scene: &Scene) -> Self {
+    pub fn new(who: usize, sign: Sign, zone: usize, clock: Clock) -> Self {
         Self {
             who,
             name: sign.member.clone(),

@@ -153,7 +153,7 @@ impl World {
         }
         let sign = Sign { member: name, weight, most, pace };
         let clock = Clock::new(self.rng.u64(..3_600_000), self.rng.u64(990_000..=1_010_000));
-        self.processes.push(Process::new(who, sign, zone, clock, &self.scene));
+        self.processes.push(Process::new(who, sign, zone, clock));
         self.start(who);
         who
     }

@@ -1,6 +1,7 @@
 use super::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use tenure::program::shares::{Pace, Sign};
 
 const SECOND: u64 = 1_000_000_000;
