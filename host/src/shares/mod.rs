@@ -42,6 +42,7 @@ use crate::runner::{Class, Event, GRACE, Runner};
 use crate::settings::{Settings, names};
 use contender::Place;
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use task::{AGAIN, Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task};
@@ -222,15 +223,15 @@ impl Shares {
             .on_report(place.shows());
         Box::pin(async move {
             let (orders, leave) = place.both();
-            match runner.elector().check().await {
-                Ok(_) => runner.run_with(leave, orders).await,
-                Err(error) => {
-                    let class = Class::Election(ProblemClass::Configuration);
-                    refused(part, Event::Problem { class, detail: error.to_string() });
-                    // When this ends, the member begins another one.
-                    let _ = timeout(AGAIN, leave).await;
+            let mut leave = pin!(leave);
+            while let Err(error) = runner.elector().check().await {
+                let class = Class::Election(ProblemClass::Configuration);
+                refused(part, Event::Problem { class, detail: error.to_string() });
+                if timeout(AGAIN, &mut leave).await.is_ok() {
+                    return;
                 }
             }
+            runner.run_with(leave, orders).await;
         })
     }
 }

@@ -15,17 +15,20 @@ fn limited(limit: u64) -> Turn {
 
 #[test]
 fn a_turn_may_end_by_itself_within_the_grace() {
-    let seen = play_with_grace(3, 3, 2, [leading(7).run(turn(7)), left(7)]);
-    assert_eq!(
-        seen[4..],
-        [
-            "3 work ends",
-            "3 turn succeeded",
-            "3 step: leave, succeeded",
-            "3 stood down 7 left",
-            "3 stopped",
-        ]
-    );
+    for grace in [3, u64::MAX] {
+        let seen = play_with_grace(grace, 3, 2, [leading(7).run(turn(7)), left(7)]);
+        assert_eq!(
+            seen[4..],
+            [
+                "3 work ends",
+                "3 turn succeeded",
+                "3 step: leave, succeeded",
+                "3 stood down 7 left",
+                "3 stopped",
+            ],
+            "{grace}"
+        );
+    }
 }
 
 #[test]
