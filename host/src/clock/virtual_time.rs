@@ -32,16 +32,24 @@ impl VirtualClock {
         })
     }
 
+    /// So much time passes while nobody runs, as on a machine that sleeps.
+    pub(crate) fn pass(&self, time: Duration) {
+        let mut state = self.0.lock().unwrap();
+        state.now += time;
+        let now = state.now;
+        state.sleepers.extract_if(.., |(at, _)| *at <= now).for_each(|(_, waker)| waker.wake());
+    }
+
     async fn jump(&self) {
         loop {
             for _ in 0..ROUNDS {
                 tokio::task::yield_now().await;
             }
-            let mut state = self.0.lock().unwrap();
+            let state = self.0.lock().unwrap();
             let next = state.sleepers.iter().map(|(at, _)| *at).min();
-            state.now = next.expect("everybody waits for ever");
-            let now = state.now;
-            state.sleepers.extract_if(.., |(at, _)| *at <= now).for_each(|(_, waker)| waker.wake());
+            let time = next.expect("everybody waits for ever").saturating_sub(state.now);
+            drop(state);
+            self.pass(time);
         }
     }
 }

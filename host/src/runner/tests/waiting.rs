@@ -70,6 +70,43 @@ fn a_step_that_waited_has_its_whole_time_and_no_more() {
     );
 }
 
+/// Its machine sleeps in the middle of its first step, whose request goes on afterwards.
+struct Sleepy(Log);
+
+impl Elector for Sleepy {
+    async fn step(
+        &self,
+        _: Option<State>,
+        elapsed: Duration,
+        _: Option<Word>,
+    ) -> Result<Report, ComponentError> {
+        let Self(log) = self;
+        log.add("asked");
+        if elapsed == Duration::ZERO {
+            log.clock.pass(seconds(300));
+        }
+        log.clock.sleep_until(log.clock.now() + seconds(3)).await;
+        leading(7).report
+    }
+}
+
+#[test]
+fn a_step_goes_on_when_its_machine_has_slept() {
+    let told = VirtualClock::run(async |clock| {
+        let log = Log { clock: clock.clone(), lines: Arc::default() };
+        let told = log.clone();
+        let handler = from_fn(|_, _| async { Ok(()) });
+        let runner = Runner::new(Sleepy(log.clone()), handler, clock.clone())
+            .on_event(move |event| told.event(&event));
+        tokio::select! {
+            () = runner.run(std::future::pending()) => unreachable!(),
+            () = clock.sleep_until(seconds(304)) => {}
+        }
+        log.read()
+    });
+    assert_eq!(told, ["0 asked", "303 elected 7", "303 asked"]);
+}
+
 /// Leads, and begins its second step too late.
 #[derive(Default)]
 struct Behind(AtomicUsize);
