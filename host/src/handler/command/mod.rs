@@ -35,6 +35,7 @@ mod terminal;
 
 pub use attached::{Attached, CommandEnd};
 pub use outcome::signal_name;
+use plan::times_out;
 pub use plan::{KILL_SLACK, STOP_TIME};
 pub use resolve::NotRunnable;
 pub use run::this_program;
@@ -159,8 +160,8 @@ impl CommandHandler {
             fate
         });
         let fate = kept.await.unwrap_or(Fate::Unwatched);
-        // Its own time ended before the leadership would have.
-        let limited = limit.is_some_and(|limit| limit.saturating_sub(lease.at()) < KILL_SLACK);
+        let (now, at) = (self.clock.now(), lease.at());
+        let limited = limit.is_some_and(|limit| times_out(limit, at, self.stop_time, now));
         let over = if limited { TurnEnd::TimedOut } else { TurnEnd::CutOff };
         let last_words = last_words.lock().unwrap_or_else(PoisonError::into_inner);
         turn_end(fate, &last_words, over)

@@ -37,12 +37,36 @@ pub(super) fn due(now: Duration, until: Duration, stop_time: Duration, told: boo
     }
 }
 
+/// Whether a command that was told to end, and has by `now`, was told so since its own time ended at `limit`, and not
+/// for the leadership, which lasts until `lease` now. It may have been prolonged after the command was told.
+pub(super) fn times_out(
+    limit: Duration,
+    lease: Duration,
+    stop_time: Duration,
+    now: Duration,
+) -> bool {
+    limit.saturating_sub(lease) < KILL_SLACK && now + stop_time + KILL_SLACK >= limit
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn it_times_out_only_if_its_own_time_was_over_when_it_was_told() {
+        let stop = ms(3_000);
+        let ended = |limit, lease, now| times_out(ms(limit), ms(lease), stop, ms(now));
+        assert!(ended(30_000, 30_000, 27_000), "told for its limit");
+        assert!(
+            !ended(30_000, 30_000, 21_000),
+            "told for the leadership, which was prolonged since"
+        );
+        assert!(!ended(30_000, 23_000, 21_000), "told for the leadership");
+        assert!(ended(10_000, 10_000, 10_000), "killed");
     }
 
     #[test]
