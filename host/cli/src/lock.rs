@@ -224,7 +224,7 @@ fn code(course: &Course) -> u8 {
         Course::Ran(CommandEnd::Ended(Ended::Signal(number))) | Course::Interrupted(number) => {
             BY_SIGNAL + number
         }
-        Course::Ran(CommandEnd::Lost) => i32::from(LOST),
+        Course::Ran(CommandEnd::Lost | CommandEnd::Unwatched) => i32::from(LOST),
         Course::Ran(CommandEnd::NotStarted(_)) => i32::from(NOT_EXECUTABLE),
         Course::NotFree | Course::TooLate(_) => i32::from(NOT_ACQUIRED),
     };
@@ -240,6 +240,11 @@ fn words(course: &Course, seen: &Summary) -> Option<String> {
             return Some(format!(
                 "the lease of the lock {election} could not be renewed, so the command was ended before it expired"
             ));
+        }
+        Course::Ran(CommandEnd::Unwatched) => {
+            let why =
+                "the process that supervises the command was killed, so the command was killed too";
+            return Some(why.to_owned());
         }
         Course::Ran(CommandEnd::NotStarted(why)) => {
             return Some(format!("the command could not be started: {}", printable(why)));
@@ -313,6 +318,7 @@ mod tests {
             (ran(Ended::Signal(9)), 137),
             (Course::Interrupted(2), 130),
             (Course::Ran(CommandEnd::Lost), 76),
+            (Course::Ran(CommandEnd::Unwatched), 76),
             (Course::Ran(CommandEnd::NotStarted("x".into())), 126),
             (Course::NotFree, 75),
             (Course::TooLate(Duration::from_secs(1)), 75),

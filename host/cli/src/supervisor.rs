@@ -46,7 +46,8 @@ const SUPERVISED: &str = "--supervised-by=";
 /// How often it is looked whether all is gone whose end is not told.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How long the end of work is waited for that nobody has a last will for.
+/// How long the end of work is waited for that nobody has a last will for, and how long a runner may take until it
+/// listens to signals.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long messages are left in the pipe at most, and how many bytes of them: a quarter of what a pipe holds.
@@ -113,11 +114,15 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
 
         let (mut wills, manager) = (Wills::default(), ServiceManager::from_env());
         let mut messages = BufReader::new(messages).lines();
-        let (mut open, mut give_up) = (true, None);
+        let (mut open, mut give_up, mut held) = (true, None, None);
         let mut pace = Pace { last: now(), next: Duration::ZERO };
         let gone = loop {
             if family.is_gone() {
                 break true;
+            }
+            let late = |(_, until): &mut (i32, Duration)| wills.begun() || !open || now() >= *until;
+            if let Some((number, _)) = held.take_if(late) {
+                family.signal(number);
             }
             let ending = family.ended().is_some();
             if ending && !open {
@@ -151,7 +156,12 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
                 }
                 () = sleep(wait), if open && !wait.is_zero() => {}
                 _ = bell.recv() => pace.next = Duration::ZERO,
-                number = signals.next() => family.signal(number),
+                number = signals.next() => match held {
+                    // It does not listen yet, and would die of it.
+                    None if open && !wills.begun() => held = Some((number, now() + PATIENCE)),
+                    _ => family.signal(number),
+                },
+                () = sleep(PATIENCE), if held.is_some() => {}
                 _ = deaths.recv() => {}
                 () = sleep(LOOK), if ending => {}
             }
@@ -198,6 +208,8 @@ fn code(ended: Ended, lock: bool, wills: &Wills) -> ExitCode {
         // It ends so on purpose only before anything began, and a panic is no end of a command.
         Ended::Exit(code) if !lock || code != PANICKED => code,
         _ if lock && wills.until() > Duration::ZERO => i32::from(LOST),
+        // From a terminal, before it listened.
+        Ended::Signal(number @ (1..=3 | 15)) if lock && !wills.begun() => BY_SIGNAL + number,
         _ if lock => i32::from(FAILED),
         Ended::Exit(code) => code,
         Ended::Signal(number) => BY_SIGNAL + number,
@@ -254,6 +266,8 @@ mod tests {
 
     #[test]
     fn the_exit_code_is_the_runners() {
+        use message::Message;
+        use tenure::program::supervisor::line;
         let mut wills = Wills::default();
         for (ended, lock, expected) in [
             (Ended::Exit(0), false, 0),
@@ -261,11 +275,14 @@ mod tests {
             (Ended::Signal(9), false, 137),
             (Ended::Exit(127), true, 127),
             (Ended::Exit(101), true, 125),
+            (Ended::Signal(2), true, 130),
             (Ended::Signal(9), true, 125),
         ] {
             assert_eq!(code(ended, lock, &wills), ExitCode::from(expected));
         }
-        wills.take(tenure::program::supervisor::line(&message::Message::Exit(3)).trim_end(), None);
+        wills.take(line(&Message::Log { json: false, stderr: true }).trim_end(), None);
+        assert_eq!(code(Ended::Signal(9), true, &wills), ExitCode::from(125));
+        wills.take(line(&Message::Exit(3)).trim_end(), None);
         for ended in [Ended::Exit(0), Ended::Exit(101), Ended::Signal(9)] {
             assert_eq!(code(ended, true, &wills), ExitCode::from(3));
         }

@@ -6,6 +6,7 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tenure::program::supervisor::children_of;
 use tenure_tests::candidate::runner_of;
 use tenure_tests::locks::Game;
 use tenure_tests::{Sink, Store};
@@ -174,6 +175,45 @@ async fn a_lock_that_is_lost_is_told_apart() {
     let said = text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(76), "{said}");
     assert!(said.contains("could not be renewed"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_supervisor_of_the_command_does_not_die_alone() {
+    let stage = Stage::new().await;
+    let script = "trap 'echo told' USR1; echo up; while :; do sleep 0.05; done";
+    let mut holder = stage.command(&[], &["sh", "-c", script]).spawn().unwrap();
+    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    let mut line = async || timeout(SOON, lines.next_line()).await.unwrap().unwrap();
+    assert_eq!(line().await.as_deref(), Some("up"));
+    // It hands on signals when it has told that the command runs.
+    kill_process(id(&holder), Signal::USR1).unwrap();
+    assert_eq!(line().await.as_deref(), Some("told"));
+    let [supervisor] = children_of(runner_of(id(&holder)))[..] else { panic!("it runs one") };
+    kill_process(supervisor, Signal::KILL).unwrap();
+    let ended = timeout(SOON, holder.wait_with_output()).await.unwrap().unwrap();
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(76), "{said}");
+    assert!(said.contains("the process that supervises the command was killed"), "{said}");
+}
+
+/// The runner has only just been started, and would die of a signal.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_that_comes_before_the_runner_listens_is_not_lost() {
+    let stage = Stage::new().await;
+    let mut holder = stage.holder().await;
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let waiting = stage.command(&[], &["true"]).spawn().unwrap();
+        let supervisor = id(&waiting);
+        while runner_of(supervisor) == supervisor {
+            tokio::task::yield_now().await;
+        }
+        kill_process(supervisor, signal).unwrap();
+        let ended = timeout(SOON, waiting.wait_with_output()).await.unwrap().unwrap();
+        let said = text(&ended.stderr);
+        assert_eq!((ended.status.code(), said.as_str()), (Some(code), ""));
+    }
+    drop(holder.stdin.take());
+    assert_eq!(timeout(SOON, holder.wait()).await.unwrap().unwrap().code(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -65,6 +65,12 @@ impl Elections {
         this
     }
 
+    /// What holds for the process, as for each election that a list may come to name: there is none yet.
+    pub(crate) fn unnamed(&self) -> Option<Given> {
+        let pattern = self.patterns.first().filter(|_| self.complaints.is_empty());
+        pattern.map(|pattern| pattern.given.clone())
+    }
+
     /// Puts the elections of patterns in their places.
     fn spread(&mut self) {
         for given in std::mem::take(&mut self.given) {
@@ -98,9 +104,7 @@ impl Elections {
         };
         let there: Vec<String> =
             content.elections.iter().chain([&content.defaults]).filter_map(name).collect();
-        if line.command != "lock"
-            && let Some(given) = self.of_pattern(line, variable, content, wanted)
-        {
+        if let Some(given) = self.of_pattern(line, variable, content, wanted) {
             self.given = vec![given];
             return;
         }

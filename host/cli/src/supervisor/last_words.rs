@@ -74,7 +74,9 @@ impl LastWords {
     /// Of a candidate that is on its own.
     fn of_election(&self, of: usize) -> String {
         let of = Of::Candidate(of);
-        let Some(Some(term)) = self.terms.get(&of) else { return "it held no lease".to_owned() };
+        let Some(Some(term)) = self.terms.get(&of) else {
+            return "it left no lease to release".to_owned();
+        };
         let lease = format!("its lease (term {term})");
         match self.fates.get(&of) {
             Some(fate) => {
@@ -111,7 +113,7 @@ impl LastWords {
             }
         }
         if leases.is_empty() {
-            clauses.push("it held no share".to_owned());
+            clauses.push("it left no share to release".to_owned());
         }
         clauses.extend(leases.iter().map(|(fate, those)| self.of_leases(*fate, those)));
         if self.terms.contains_key(&sign) {
@@ -270,12 +272,12 @@ mod tests {
                         name; the others take over its shares once it has been silent for too long";
         let told = scene.told();
         assert_eq!(told[0], (WHOLE, expected.into()));
-        assert_eq!(told[1], ("jobs/else", "it held no lease".into()));
+        assert_eq!(told[1], ("jobs/else", "it left no lease to release".into()));
     }
 
     #[test]
     fn nothing_is_told_of_a_sign_that_was_taken_back() {
-        assert_eq!(scene(&[], &[]).told()[0], (WHOLE, "it held no share".into()));
+        assert_eq!(scene(&[], &[]).told()[0], (WHOLE, "it left no share to release".into()));
     }
 
     #[test]

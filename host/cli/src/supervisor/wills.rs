@@ -28,7 +28,7 @@ const TRY: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// So many wills are sent at a time.
+/// So many requests of wills are under way at a time.
 const AT_A_TIME: usize = 32;
 
 /// All that the supervisor was told.
@@ -74,6 +74,11 @@ impl Wills {
             }
             None => {}
         }
+    }
+
+    /// The runner has told something, so it listens to signals.
+    pub(super) fn begun(&self) -> bool {
+        self.log.is_some()
     }
 
     /// The exit code that the runner told.
@@ -129,12 +134,19 @@ async fn send_all(
 ) -> BTreeMap<Of, Fate> {
     let (mut fates, mut sending) = (BTreeMap::new(), JoinSet::new());
     let places = Arc::new(Semaphore::new(AT_A_TIME));
+    // They may be thousands, and whom the platform trusts is read from files.
+    let mut clients: BTreeMap<_, Result<_, String>> = BTreeMap::new();
     for (of, will) in wills {
-        let places = places.clone();
+        let known = clients.entry(will.ca_file.clone());
+        let clients = known.or_insert_with_key(|file| {
+            authorities(file.as_ref()).map(|known| Arc::new(Clients::for_component(known)))
+        });
+        let (clients, places) = (clients.clone(), places.clone());
         sending.spawn(async move {
-            // Never closed.
-            let _place = places.acquire_owned().await;
-            let fate = will.send().await;
+            let fate = match clients {
+                Ok(clients) => will.send(&clients, &places).await,
+                Err(why) => Fate::Unsent(why),
+            };
             (of, fate)
         });
     }
@@ -151,17 +163,14 @@ async fn send_all(
 }
 
 impl Will {
-    /// Sends it, again and again until it is answered or of no use any more.
-    async fn send(self) -> Fate {
-        let Self { term, method, url, headers, until, ca_file } = self;
+    /// Sends it, again and again until it is answered or of no use any more. A try takes one of the
+    /// `places`, and a pause none: an account that does not answer leaves them to the others.
+    async fn send(self, clients: &Arc<Clients>, places: &Semaphore) -> Fate {
+        let Self { term, method, url, headers, until, ca_file: _ } = self;
         let what = if term.is_some() { "release lease" } else { "delete blob" };
         let (body, timeout) = (String::new(), TRY);
         let Ok(request) = (Request { method, url, headers, body, timeout }).to_http() else {
             return Fate::Unsent("it is no request".to_owned());
-        };
-        let clients = match authorities(ca_file) {
-            Ok(authorities) => Arc::new(Clients::for_component(authorities)),
-            Err(why) => return Fate::Unsent(why),
         };
         let origin = match (request.uri().scheme(), request.uri().authority()) {
             (Some(scheme), Some(authority)) => format!("{scheme}://{authority}"),
@@ -169,11 +178,13 @@ impl Will {
         };
         let (mut pause, mut unanswered) = (PAUSE, None);
         loop {
+            // Never closed.
+            let place = places.acquire().await;
             let left = until.saturating_sub(now());
             if left.is_zero() {
                 return unanswered.map_or(Fate::Expired, Fate::Unanswered);
             }
-            unanswered = match send(&clients, request.clone(), TRY.min(left)).await {
+            unanswered = match send(clients, request.clone(), TRY.min(left)).await {
                 Ok(answer) => match answer.status().as_u16() {
                     200 | 202 => return Fate::Done,
                     404 if term.is_none() => return Fate::Done,
@@ -184,6 +195,7 @@ impl Will {
                 },
                 Err(failure) => Some(failure.problem(what, &origin).detail),
             };
+            drop(place);
             sleep(pause.min(left)).await;
             pause = LONGEST_PAUSE.min(2 * pause);
         }
@@ -191,7 +203,7 @@ impl Will {
 }
 
 /// Whom to trust beside those whom the platform trusts.
-fn authorities(ca_file: Option<OsString>) -> Result<Authorities, String> {
+fn authorities(ca_file: Option<&OsString>) -> Result<Authorities, String> {
     let Some(file) = ca_file else { return Ok(Authorities::default()) };
     let read = fs::read(file).map_err(|error| error.to_string());
     let read = read.and_then(|pem| Authorities::from_pem(&pem).map_err(|e| e.to_string()));

@@ -46,6 +46,8 @@ pub enum CommandEnd {
     Ended(Ended),
     /// It was told to end, or killed, since the leadership ended or could not be prolonged in time.
     Lost,
+    /// It was killed, since the process that supervises it had been killed.
+    Unwatched,
     /// It could not be started, for this reason.
     NotStarted(String),
 }
@@ -96,7 +98,8 @@ impl Attached {
         self.stage.send_replace(match fate {
             // Its time was over before it was started: another leadership may have more.
             Fate::Gone(Gone { ended: None, .. }) => Stage::Waiting,
-            Fate::Gone(Gone { told: true, .. }) | Fate::Unwatched => Stage::Over(CommandEnd::Lost),
+            Fate::Gone(Gone { told: true, .. }) => Stage::Over(CommandEnd::Lost),
+            Fate::Unwatched => Stage::Over(CommandEnd::Unwatched),
             Fate::Gone(Gone { ended: Some(ended), .. }) => Stage::Over(CommandEnd::Ended(*ended)),
             Fate::NotStarted(problem) => Stage::Over(CommandEnd::NotStarted(problem.clone())),
         });
@@ -184,7 +187,7 @@ mod tests {
         for (fate, end) in [
             (gone(Some(exit), false), CommandEnd::Ended(exit)),
             (gone(Some(exit), true), CommandEnd::Lost),
-            (Fate::Unwatched, CommandEnd::Lost),
+            (Fate::Unwatched, CommandEnd::Unwatched),
             (Fate::NotStarted("x".into()), CommandEnd::NotStarted("x".into())),
         ] {
             let attached = Attached::default();
