@@ -43,6 +43,7 @@ pub(super) struct Candidacy {
     handler: Box<dyn Handler>,
     grace: Option<Duration>,
     ready_cmd: Option<String>,
+    ready: watch::Sender<bool>,
     /// Whom a supervisor trusts that sends the last will.
     ca_file: Option<OsString>,
     pub understood: Understood,
@@ -103,7 +104,9 @@ impl Candidacy {
     ) -> Result<Option<Self>, String> {
         let work = handler::of_run(engine, clock, configuration, &log, &front.board).await;
         let grace = configuration.duration(&GRACE);
-        let ready_cmd = configuration.given.text(&READY_CMD);
+        // The member that begins the candidate of a share is ready.
+        let ready_cmd =
+            configuration.given.text(&READY_CMD).filter(|_| configuration.part.is_none());
         let ca_file = configuration.given.ca_file();
         let settings = configuration.settings.clone();
         let authorities = configuration.authorities.clone();
@@ -159,6 +162,7 @@ impl Candidacy {
             elector,
             handler,
             grace: grace.or(work.grace),
+            ready: watch::Sender::new(ready_cmd.is_none()),
             ready_cmd,
             ca_file,
             notes,
@@ -177,6 +181,11 @@ impl Candidacy {
         let words = words.get_or_init(|| self.vocabulary.clone());
         self.vocabulary = self.vocabulary.or_same(words);
         self
+    }
+
+    /// Whether this process can work, by `--ready-cmd`.
+    pub(super) fn ready(&self) -> watch::Receiver<bool> {
+        self.ready.subscribe()
     }
 
     /// Reads the election, for somebody who does not contend.
@@ -251,9 +260,8 @@ impl Candidacy {
             beside.spawn(async move { watcher.run(board, hints, tell).await });
         }
         if let Some(command) = self.ready_cmd {
-            let ready = watch::Sender::new(false);
-            runner = runner.when_ready(ready.subscribe());
-            let asking = ready::wait(command, ready, move |event| noted.event(&event));
+            runner = runner.when_ready(self.ready.subscribe());
+            let asking = ready::wait(command, self.ready, move |event| noted.event(&event));
             beside.spawn(asking);
         }
         Contender { runner, board, orders: self.orders, beside, grace, log: own_log }

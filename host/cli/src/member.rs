@@ -5,8 +5,10 @@ use super::configuration::Configuration;
 use super::log::Whose;
 use super::process::{Handle, Process};
 use super::whole::Whole;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure::clock::Clock as _;
 use tenure::program::shares::{AGAIN, Candidate, LEAVE_WITHIN, Place, Running, Task, Wills};
 use tenure::runner::Event;
 use tenure_base::duration::format_duration;
@@ -23,8 +25,13 @@ pub(super) async fn take_part(
 ) {
     let wills = wills(&whole, &process, &whose);
     let own_log = process.log.of(&whose);
-    let log = own_log.clone();
-    let events = Arc::new(move |event| log.event(&event));
+    let mut ready = candidacy.ready();
+    let (log, board, clock) =
+        (own_log.clone(), candidacy.board.clone(), process.shared.clock.clone());
+    let events = Arc::new(move |event| {
+        board.happened(&event, clock.now());
+        log.event(&event);
+    });
     let there = (whole.component, process.shared.clock.clone(), process.tasks.runtime.clone());
     let of_whole = |place: Place| -> Running {
         let handle = process.begin(candidacy, whose, Duration::ZERO, Some(&place));
@@ -42,7 +49,13 @@ pub(super) async fn take_part(
         let detail = format!("it hands over its shares within {within}, and releases the rest");
         own_log.event(&Event::Note { detail });
     };
-    task.run(leave).await;
+    let ready = async {
+        if ready.wait_for(|ready| *ready).await.is_err() {
+            // Its candidate has ended.
+            pending().await
+        }
+    };
+    task.run(ready, leave).await;
 }
 
 /// What leaves the deletion of the sign with the supervisor.

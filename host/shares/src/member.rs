@@ -65,13 +65,29 @@ struct Errand {
 const AGAIN: Duration = Duration::from_secs(1);
 
 impl Member {
+    /// One that is not there yet: it leaves no sign and reads no plan until it [comes](Self::come).
+    #[must_use]
+    pub fn away(sign: Sign) -> Self {
+        let errand = Errand { due: None, sent: None };
+        let (plan, new_until, will) = (None, None, None);
+        Self { sign, signing: errand, reading: errand, plan, new_until, will, leaves: false }
+    }
+
     /// One that is there from `now` on.
     #[must_use]
     pub fn begin(sign: Sign, now: Duration) -> Self {
-        let errand = Errand { due: Some(now), sent: None };
-        let new_until = Some(now + sign.pace.gone_after());
-        let (plan, will) = (None, None);
-        Self { sign, signing: errand, reading: errand, plan, new_until, will, leaves: false }
+        let mut member = Self::away(sign);
+        member.come(now);
+        member
+    }
+
+    /// It is there from `now` on, unless it leaves.
+    pub fn come(&mut self, now: Duration) {
+        if !self.leaves {
+            self.signing.due = Some(now);
+            self.reading.due = Some(now);
+            self.new_until = Some(now + self.sign.pace.gone_after());
+        }
     }
 
     /// It is to leave: it takes its sign back, and takes up no share any more. What it holds it hands over as ever, as

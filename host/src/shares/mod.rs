@@ -204,7 +204,7 @@ impl Shares {
         let there = (self.component.clone(), self.clock.clone(), Runtime::current());
         let events = self.events.clone();
         let events = Arc::new(move |event| events(None, event));
-        Task::begin(member, there, events, whole, &share).run(leave).await;
+        Task::begin(member, there, events, whole, &share).run(std::future::ready(()), leave).await;
     }
 
     /// A candidate at that place.

@@ -124,6 +124,8 @@ pub struct Task<'a> {
     whole: Contender,
     shares: BTreeMap<Share, Contender>,
     changed: Arc<Notify>,
+    /// It has warmed up then.
+    warm: Duration,
     running: JoinSet<()>,
     asked: JoinSet<Answered>,
     wills: Option<Wills>,
@@ -152,7 +154,8 @@ impl<'a> Task<'a> {
         running.spawn(whole(place));
         Self {
             store: SharesStore::of(component, of.sign.member.clone()),
-            member: Member::begin(of.sign.clone(), clock.now() + of.warm_up),
+            member: Member::away(of.sign.clone()),
+            warm: clock.now() + of.warm_up,
             of,
             events,
             runtime,
@@ -181,9 +184,10 @@ impl<'a> Task<'a> {
         self
     }
 
-    /// Until `leave` completes, and everything is given up then.
-    pub async fn run(mut self, leave: impl Future<Output = ()>) {
-        let mut leave = pin!(leave);
+    /// Until `leave` completes, and everything is given up then. It is no member before it has warmed up, and before
+    /// `ready` completes: no share is planned for it.
+    pub async fn run(mut self, ready: impl Future<Output = ()>, leave: impl Future<Output = ()>) {
+        let (mut ready, mut is_ready, mut leave) = (pin!(ready), false, pin!(leave));
         loop {
             let wake = self.settle();
             if self.has_left() {
@@ -192,6 +196,10 @@ impl<'a> Task<'a> {
             select! {
                 biased;
                 () = &mut leave, if self.leaves.is_none() => self.leave(),
+                () = &mut ready, if !is_ready => {
+                    is_ready = true;
+                    self.member.come(self.clock.now().max(self.warm));
+                }
                 Some(answered) = self.asked.join_next() => {
                     if let Ok((from, ask, told)) = answered {
                         self.answered(from, &ask, told);

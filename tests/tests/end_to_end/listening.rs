@@ -7,7 +7,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tenure_tests::{BEAT_HANDLER, Candidate, Group, Sink, Store};
+use tenure_store::sas::Scope;
+use tenure_tests::credential::with_sas;
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink, Store};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -167,4 +169,28 @@ fn a_port_in_use_is_told_before_anything_is_sent() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(&format!("--listen {listen}")) && said.contains(words), "{said}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_goes_wrong_for_a_member_for_shares_is_counted() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let mut group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    group.outsider().create_container().await.unwrap();
+    // Enough for an election, and not to list the signs of life of the others.
+    let container = Scope::Container(group.election.split_once('/').unwrap().0.to_owned());
+    group.access = Access::with(with_sas(&store.connection_string(), container, "rcwd"));
+    let member = group.start("ada", &[&LISTEN[..], &["--shares", "2"]].concat()).unwrap();
+    let told = |line: &tenure_tests::Line| {
+        line.event["detail"].as_str().is_some_and(|detail| detail.contains("list blobs"))
+    };
+    member.line("problem", 0, SOON, told).await;
+    let at = address(&member).await;
+    let (_, metrics) = get(format!("{at}/metrics")).await;
+    let election = &group.election;
+    let series = format!(
+        "tenure_problems_total{{election=\"{election}\",candidate=\"ada\",class=\"refused\"}} "
+    );
+    let counted = metrics.lines().find_map(|line| line.strip_prefix(&series)).unwrap();
+    assert_ne!(counted, "0", "{metrics}");
 }

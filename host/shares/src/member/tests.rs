@@ -58,6 +58,20 @@ fn nothing_is_sent_before_it_is_there() {
 }
 
 #[test]
+fn one_that_is_away_asks_for_nothing_until_it_comes() {
+    let mut member = Member::away(sign("anna"));
+    assert_eq!((member.next(9 * SECOND), member.wake()), (vec![], None));
+    member.come(10 * SECOND);
+    assert_eq!(member.wake(), Some(10 * SECOND));
+    assert_eq!(member.next(10 * SECOND).len(), 2);
+
+    let mut member = Member::away(sign("anna"));
+    member.leave(SECOND);
+    member.come(2 * SECOND);
+    assert_eq!(member.next(2 * SECOND), [Ask::TakeBack], "it leaves");
+}
+
+#[test]
 fn what_is_planned_begins_and_goes_on() {
     let plan = plan(&["anna", "ben", "anna"]);
     assert_eq!(acts("anna", plan.clone(), &[running(2, false)]), [Act::Begin(share(0))]);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use tenure_store::{Entry, Verb};
-use tenure_tests::{Candidate, Group, Sink, Store};
+use tenure_tests::{Candidate, Group, Line, Sink, Store};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
@@ -346,6 +346,33 @@ async fn the_shares_of_a_process_that_is_killed_are_taken_over_before_it_would_b
         );
     }
     assert_eq!(wrong(&beats(&stage.place)), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_is_not_ready_is_no_member() {
+    let store = Store::embedded().await.unwrap();
+    let stage = Stage::of(&store).await;
+    let [ready, asked] = ["ready", "asked"].map(|file| stage.place.with_extension(file));
+    let command = format!("echo >> {}; test -e {}", asked.display(), ready.display());
+    let ada = stage.start("ada", &["--ready-cmd", &command]);
+    let _ben = stage.start("ben", &[]);
+    stage.balanced(&["ben"], SHARES).await;
+    // It has been there for long enough to count.
+    let long = async {
+        while read_to_string(&asked).unwrap_or_default().lines().count() < 4 {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(SOON, long).await.unwrap();
+    assert_eq!(done(&store, ".member.ada", Verb::PutBlob), []);
+
+    std::fs::write(&ready, "").unwrap();
+    stage.balanced(&["ada", "ben"], SHARES).await;
+    // Its shares do not ask again.
+    let told = |line: &&Line| {
+        line.event["detail"].as_str().is_some_and(|detail| detail.starts_with("ready, so"))
+    };
+    assert_eq!(ada.lines().iter().filter(told).count(), 1, "{}", ada.transcript());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
