@@ -191,7 +191,9 @@ impl Agenda {
     /// A turn that somebody asked for: another attempt at the newest, or the first at the one that waits for
     /// the longest time.
     fn trigger_due(&self, now: Timestamp, record: &Record, waiting: &[Trigger]) -> Option<Due> {
-        if self.is_one_turn_a_term() {
+        // One that runs nothing else does not run what an earlier leader left unfinished either.
+        let works = self.schedule.is_some() || self.on_start.is_some();
+        if !works || self.is_one_turn_a_term() {
             return None;
         }
         let task = |id: &str, slot, attempt| {

@@ -64,9 +64,11 @@ fn size(metadata: &Metadata) -> usize {
     metadata.iter().map(|(name, value)| name.len() + value.len()).sum()
 }
 
-/// The fields that go back as they came.
+/// The fields that go back as they came. Whether the service folds runs of blanks when it checks a signature is not known.
 fn printable(fields: Metadata) -> Metadata {
-    let plain = |value: &str| value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    let plain = |value: &str| {
+        value.bytes().all(|byte| matches!(byte, b' '..=b'~')) && !value.contains("  ")
+    };
     fields.iter().filter(|(_, value)| plain(value)).collect()
 }
 
@@ -343,9 +345,17 @@ impl Record {
     /// any before, unless that is one of the future.
     pub(super) fn begin_anew(&mut self, begin: LastSlot) {
         let before = self.last.unwrap_or(begin);
+        let end = End { outcome: Outcome::Abandoned, at: begin.slot, took: None };
         if !self.is_done() {
-            let end = End { outcome: Outcome::Abandoned, at: begin.slot, took: None };
             self.put_outcome(Kind::Slot, end);
+        }
+        // Nobody makes another attempt at it as long as it has none for others.
+        let unfinished = |newest: &Started| {
+            newest.delivery != Delivery::AtMostOnce
+                && !newest.outcome.is_some_and(Outcome::is_final)
+        };
+        if self.triggers.newest.as_ref().is_some_and(unfinished) {
+            self.put_outcome(Kind::Trigger, end);
         }
         let earliest = if is_ahead(before.slot, begin.slot) { begin.slot } else { before.slot };
         self.last = Some(LastSlot { slot: earliest.max(begin.slot), attempt: 0 });

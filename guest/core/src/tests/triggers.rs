@@ -198,6 +198,53 @@ fn the_next_leader_runs_only_what_was_not_claimed() {
     assert_eq!(ran.unwrap().trigger.as_deref(), Some("b"));
 }
 
+/// A leader whose work is split, or that resets a slot, would say that it ran what it did not.
+#[test]
+fn a_leader_without_turns_makes_no_other_attempt() {
+    let at_least = (variable::DELIVERY, "at-least-once");
+    let (mut candidate, _) = leader(&[at_least], &[("again", 90)]);
+    runs(&mut candidate);
+    ends(&mut candidate, Outcome::Failed);
+    let claim = candidate.asked.iter().rfind(|asked| asked.operation.name() == "write record");
+    let found = written(claim.unwrap()).write();
+    let mut next = Candidate::new(&[at_least, (variable::NAME, "next")]);
+    (next.now, next.chance) = (seconds(130), Counter(99));
+    let mut service = |o: &Operation, at| match o {
+        Operation::Read { .. } => seen(o, at, "available", &found),
+        _ => available(o, at),
+    };
+    let mut led = false;
+    for _ in 0..10 {
+        let report = next.step(None, &mut service);
+        led |= matches!(report.role, Role::Leading(_));
+        assert_eq!(report.run, None);
+        next.now = next.began + report.again_in;
+    }
+    assert!(led);
+}
+
+#[test]
+fn work_that_lasts_abandons_what_was_not_finished() {
+    let at_least = (variable::DELIVERY, "at-least-once");
+    let (mut candidate, _) = leader(&[at_least], &[("again", 90)]);
+    runs(&mut candidate);
+    let claim = candidate.asked.iter().rfind(|asked| asked.operation.name() == "write record");
+    let found = written(claim.unwrap()).write();
+    let mut next = Candidate::new(&[(variable::WHILE_LEADING, "true"), (variable::NAME, "next")]);
+    (next.now, next.chance) = (seconds(130), Counter(99));
+    let mut service = |o: &Operation, at| match o {
+        Operation::Read { .. } => seen(o, at, "available", &found),
+        _ => available(o, at),
+    };
+    while !next.asked.iter().any(|asked| asked.operation.name() == "write record") {
+        let report = next.step(None, &mut service);
+        next.now = next.began + report.again_in;
+    }
+    let wins = next.asked.iter().find(|asked| asked.operation.name() == "write record");
+    let newest = written(wins.unwrap()).triggers.newest.unwrap();
+    assert_eq!((newest.value.as_str(), newest.outcome), ("again", Some(Outcome::Abandoned)));
+}
+
 #[test]
 fn work_that_lasts_has_no_other_turns() {
     let mut candidate = Candidate::new(&[(variable::WHILE_LEADING, "true")]);
