@@ -3,7 +3,7 @@
 //! It is for people and pages alone: nothing is decided by it. So its requests go out in the background
 //! ([`super::background`]), one read and one write in about eleven minutes, and nothing waits for them. A write goes
 //! over what was read and nothing else (`If-Match`), so that no candidate loses the entry of another one; where somebody
-//! else was quicker it reads again. A credential that may not read or write there takes no further part in this.
+//! else was quicker it reads again.
 
 use core::time::Duration;
 
@@ -129,7 +129,6 @@ impl Listing {
         let later =
             |chance: &mut dyn Chance| Next::Read(now + EVERY + part_of(SPREAD, chance.bits()));
         let (next, known) = match (class, there) {
-            (Some(Class::Refused), _) => (Next::Nothing, None),
             (_, Some((_, entries))) if settings.observes => {
                 (later(chance), Some(lately(entries, time)))
             }
