@@ -160,8 +160,8 @@ fn judge_blob(name: &str, broken: &mut Vec<&'static str>) {
     if !(1..=LONGEST).contains(&name.chars().count()) {
         broken.push("a blob's name has 1 to 1024 characters");
     }
-    if name.ends_with(['.', '/']) {
-        broken.push("a blob's name does not end with a dot or a slash");
+    if name.ends_with(['.', '/', ' ']) {
+        broken.push("a blob's name does not end with a dot, a slash or a space");
     }
     if name.contains(char::is_control) {
         broken.push("a blob's name holds no control characters");
@@ -250,8 +250,9 @@ mod tests {
             ("$logs/x".into(), vec!["except $root"]),
             ("abc/".into(), vec!["1 to 1024"]),
             (format!("abc/{}", "x".repeat(1025)), vec!["1 to 1024"]),
-            ("abc/x.".into(), vec!["dot or a slash"]),
-            ("abc/x/".into(), vec!["dot or a slash"]),
+            ("abc/x.".into(), vec!["dot, a slash or a space"]),
+            ("abc/x/".into(), vec!["dot, a slash or a space"]),
+            ("abc/x ".into(), vec!["dot, a slash or a space"]),
             ("abc/x\u{7f}y".into(), vec!["control"]),
             ("abc/x\ny".into(), vec!["control"]),
             (format!("abc/{}x", "a/".repeat(254)), vec!["254 parts"]),
@@ -259,7 +260,13 @@ mod tests {
             ("abc/a/../x".into(), vec!["addresses drop"]),
             (
                 "A--/..".into(),
-                vec!["lower-case", "starts and ends", "two hyphens", "dot or a slash", "address"],
+                vec![
+                    "lower-case",
+                    "starts and ends",
+                    "two hyphens",
+                    "dot, a slash or a space",
+                    "address",
+                ],
             ),
         ];
         for (name, rules) in bad {
