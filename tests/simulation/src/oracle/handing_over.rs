@@ -494,10 +494,12 @@ fn announcements(history: &History) -> Vec<Violation> {
                 let written = asked.write.as_ref().map(|written| written.term);
                 let raised = written.filter(|new| Some(*new) != term);
                 term = raised.or(term);
+                // Whoever was given the lease is no leader, and the one that gave it is none any more.
+                let given = asked.step == Step::HandOver;
                 let given_up = matches!(asked.step, Step::Release | Step::Will | Step::Break);
                 for (who, of) in announced.iter_mut().enumerate() {
                     // What a successor gives back itself is no excuse for it.
-                    if raised.is_some() || (given_up && who != asked.who) {
+                    if raised.is_some() || given || (given_up && who != asked.who) {
                         of.at = None;
                     }
                 }

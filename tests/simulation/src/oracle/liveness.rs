@@ -17,7 +17,7 @@
 //! - After the calm somebody leads, and everybody who lives then has its turn in the finale.
 
 use super::super::fault::Step;
-use super::super::history::{Asked, Entry, History, What, Who, Win};
+use super::super::history::{Asked, Entry, History, What, Who, Win, Written};
 use super::super::plan::LONGEST_COOL_DOWN;
 use super::super::world::Millis;
 use super::calm::slowly;
@@ -114,10 +114,16 @@ fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss
 /// How soon somebody leads after a leader that beats was killed, by its promise on record.
 fn beats(history: &History, index: usize, crash: &Loss) -> Option<Loss> {
     let who = crash.who;
-    // Where a leader before did not beat, the others look rarely until they have seen one that does.
     let writes: Vec<_> = history.writes().take_while(|(entry, ..)| *entry < index).collect();
-    let silent = writes.iter().rposition(|(.., written)| written.promise == 0);
-    let beats = silent.and_then(|silent| writes.get(silent + 1));
+    let look = history.lives.iter().filter_map(|life| life.periods.failover).max()? / 6;
+    let taken_over = |promise| slowly(promise * 17 / 16 + 2 * look) + 12 * history.latency;
+    // Where nobody beat before, or for so long that its lease was lost otherwise, the others look rarely until they have
+    // seen one that does.
+    let silent = |pair: &&[(usize, Entry, &Asked, &Written)]| {
+        matches!(pair, [(_, before, _, written), (_, then, ..)]
+            if written.promise == 0 || before.at + taken_over(written.promise) < then.at)
+    };
+    let beats = writes.windows(2).rfind(silent).and_then(|pair| pair.last());
     let seen = beats.map_or(0, |(_, entry, ..)| entry.at + takes_over(history));
     let seen = seen.saturating_sub(crash.at);
     let late = crash.most - history.lives[who].periods.lease - LATE - takes_over(history);
@@ -125,8 +131,7 @@ fn beats(history: &History, index: usize, crash: &Loss) -> Option<Loss> {
     let promise = Some(written.3.promise).filter(|promise| *promise > 0 && written.2.who == who)?;
     // One that lost its lease before beats no more, and a lease that somebody breaks runs out.
     Some(()).filter(|()| written.1.at + promise >= crash.at)?;
-    let look = history.lives.iter().filter_map(|life| life.periods.failover).max()? / 6;
-    let most = seen + slowly(promise * 17 / 16 + 2 * look) + late + 12 * history.latency;
+    let most = seen + taken_over(promise) + late;
     Some(Loss { most, how: "was killed that beat", by_promise: true, ..*crash })
 }
 

@@ -284,7 +284,11 @@ impl Judge<'_> {
         let Some((since, write)) = self.newest.clone().filter(|_| settled) else { return };
         // Where a round trip takes longer than a leader has between two renewals, it may look for a minute in vain.
         let known = match self.knows {
-            Knows::Nothing => true,
+            // Where a renewal and a claim take all the time between two renewals, there is none to look at all.
+            Knows::Nothing => self.leader.is_none_or(|leader| {
+                let renew = self.history.lives[leader].periods.lease * 4 / 15;
+                4 * self.history.latency < renew
+            }),
             // One that does not look any more has no excuse.
             Knows::Unanswered(sent) => at.saturating_sub(sent) > LEFT,
             Knows::Since(since) => at.saturating_sub(since) > LEFT,
