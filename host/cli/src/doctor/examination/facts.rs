@@ -141,8 +141,8 @@ impl Facts {
             }
             (true, None) => Finding::warning(
                 CHECK,
-                "each write of the record, up to two for every turn, makes a version of the blob, which is kept and \
-                 costs money; let a lifecycle rule delete old versions, or use an account without versioning. \
+                "each write of the record, up to two for every turn, and with --shares each sign of life makes a version \
+                 of its blob, which is kept and costs money; let a lifecycle rule delete old versions, or use an account without versioning. \
                  Fail-over before the lease ends (--failover) is not available here",
             ),
             (false, _) if self.written => Finding::good(
@@ -176,8 +176,11 @@ impl Facts {
         if self.soft_delete {
             findings.push(Finding::good(
                 "soft delete",
-                "deleted blobs are kept for a while, the doctor's too; an election overwrites its record and does \
-                 not delete it, so nothing piles up. Do not restore an election's blob while candidates run",
+                "deleted blobs are kept for a while, the doctor's too. So is each overwritten entry of the list of \
+                 candidates (about 130 a day for each candidate); the record leaves nothing behind. With --shares each \
+                 sign of life (BLOB.member.NAME) would leave one every few seconds, and make lists slow: use a \
+                 container in an account without soft delete for these. Do not restore an election's blob while \
+                 candidates run",
             ));
         }
         findings
