@@ -36,14 +36,21 @@ pub(super) async fn check(line: &CommandLine) -> ExitCode {
     let mut elections = Elections::of(line);
     let given = std::mem::take(&mut elections.given);
     let mut configurations: Vec<_> = given.into_iter().map(Configuration::of_run).collect();
-    leave_wills(&mut configurations);
-    if let Some(of_process) = configurations.first_mut() {
+    let kind = elections.unnamed().filter(|_| configurations.is_empty());
+    let mut of_kind: Vec<_> = kind.map(Configuration::of_run).into_iter().collect();
+    let of_process = if configurations.is_empty() { &mut of_kind } else { &mut configurations };
+    leave_wills(of_process);
+    if let Some(first) = of_process.first_mut() {
         // Nothing is logged here. It is judged all the same.
-        of_process.log_style(Output::Stdout);
+        first.log_style(Output::Stdout);
+    }
+    let mut beside = Vec::new();
+    let mut outside = outside(&engine, &clock, of_process, Some(&mut beside)).await;
+    for of_kind in &mut of_kind {
+        outside.fronts.clear();
+        elections.complain(std::mem::take(&mut of_kind.complaints));
     }
     let logs = configurations.iter().map(|_| Log::nowhere()).collect();
-    let mut beside = Vec::new();
-    let outside = outside(&engine, &clock, &mut configurations, Some(&mut beside)).await;
     let (authorities, here) = (outside.authorities.clone(), Handle::current());
     let loaded = Shared::load((engine, clock), authorities, &Log::nowhere(), &here).await;
     let judged = match &loaded {

@@ -1,6 +1,6 @@
 //! `tenure run`: candidates until a signal. `tenure observe`: observers of the same elections, which take no part.
 
-use super::configuration::Configuration;
+use super::configuration::{Configuration, Split};
 use super::descriptors;
 use super::engine;
 use super::judged::{Outside, Shared, leave_wills, outside};
@@ -61,10 +61,6 @@ async fn take_part(
             return fail(format_args!("signals cannot be handled: {error}"));
         }
     };
-    let engine = match engine::logged() {
-        Ok(engine) => engine,
-        Err(failure) => return fail(failure),
-    };
     let clock = BootClock::new();
     let mut elections = Elections::of(line);
     let given = std::mem::take(&mut elections.given);
@@ -72,10 +68,16 @@ async fn take_part(
     let mut configurations: Vec<_> = given.into_iter().map(configuration).collect();
     let candidates: Vec<_> = configurations.iter().map(Configuration::whose).collect();
     let count = candidates.len();
-    // What holds for the process is the same in each of them. A list may have no name yet.
-    let kind = elections.patterns.first().filter(|_| count == 0 && elections.complaints.is_empty());
-    let mut of_kind: Vec<_> =
-        kind.map(|kind| configuration(kind.given.clone())).into_iter().collect();
+    let shares = configurations.iter().filter_map(|configuration| configuration.split);
+    let short = descriptors::make_room(count + shares.map(Split::most_here).sum::<usize>());
+    // How many steps it takes at a time depends on that.
+    let engine = match engine::logged() {
+        Ok(engine) => engine,
+        Err(failure) => return fail(failure),
+    };
+    // What holds for the process is the same in each of them.
+    let kind = elections.unnamed().filter(|_| count == 0);
+    let mut of_kind: Vec<_> = kind.map(configuration).into_iter().collect();
     let of_process = if count == 0 { &mut of_kind } else { &mut configurations };
     let Some(first) = of_process.first_mut() else { return refuse(&elections.complaints) };
     let style = first.log_style(Output::Stdout);
@@ -107,7 +109,6 @@ async fn take_part(
         Some(Err(why)) => Some(why.clone()),
         None => None,
     };
-    let short = descriptors::make_room(count);
     let Outside {
         listener,
         probes,

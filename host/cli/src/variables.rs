@@ -10,7 +10,7 @@ const PREFIX: &str = "TENURE_";
 const OF_TESTS: &str = "TENURE_TEST_";
 
 /// What commands are told of their turn. A command may start this program.
-const TOLD: [&str; 8] = [
+const TOLD: [&str; 10] = [
     "TENURE_TERM",
     "TENURE_SLOT",
     "TENURE_ATTEMPT",
@@ -19,6 +19,8 @@ const TOLD: [&str; 8] = [
     "TENURE_ELECTION",
     "TENURE_SHARE_INDEX",
     "TENURE_SHARE_COUNT",
+    "TENURE_TRIGGER",
+    "TENURE_IDEMPOTENCY_KEY",
 ];
 
 /// What is wrong with the variables of this process.

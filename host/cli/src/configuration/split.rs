@@ -20,6 +20,12 @@ pub(crate) struct Split {
 }
 
 impl Split {
+    /// The most shares that this process may hold.
+    pub(crate) fn most_here(self) -> usize {
+        let most = self.most.map_or(self.count, |most| most.min(self.count));
+        usize::try_from(most).unwrap_or(usize::MAX)
+    }
+
     /// What people should know at the start.
     pub(crate) fn note(self, member: &str) -> String {
         format!(
