@@ -152,6 +152,10 @@ impl Places {
         let urgency = urgency.at(Instant::now());
         let place = {
             let mut state = self.state();
+            // Whoever was to end it may be on a runtime that stands still.
+            if state.free.held_until.is_some_and(|until| until <= Instant::now()) {
+                state.let_go(self);
+            }
             if state.free.admits(urgency) {
                 state.free.take(urgency);
                 return Place { places: Some(self.clone()), urgency };
