@@ -361,10 +361,9 @@ impl Record {
         self.last = Some(LastSlot { slot: earliest.max(begin.slot), attempt: 0 });
     }
 
-    /// Forgets that a turn of this slot never began: it is claimed again, and may begin.
-    pub(super) fn forget_unbegun(&mut self, slot: Timestamp) {
-        let unbegun = Finished { slot, outcome: Outcome::NotStarted };
-        self.finished = self.finished.filter(|finished| *finished != unbegun);
+    /// Forgets how a turn of this slot ended: it is claimed again. The newest failure stays on record.
+    pub(super) fn forget_end(&mut self, slot: Timestamp) {
+        self.finished = self.finished.filter(|finished| finished.slot != slot);
     }
 
     /// Puts on record how the newest turn of that kind ended.

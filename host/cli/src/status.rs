@@ -284,10 +284,13 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
         }
     }
     if let Some(claimed) = turns.last_slot.as_ref().filter(|claimed| !is_over(claimed, turns)) {
-        let by_others = leader(snapshot).is_none_or(|leader| leader.since > claimed.slot);
-        let what = match by_others {
-            true => "no outcome was recorded, and the leader that ran it is gone",
-            false => "it is running, or its outcome is not recorded yet",
+        let what = match leader(snapshot) {
+            None => "no outcome was recorded, and the leader that ran it is gone",
+            // A slot that was due before this leader began may be its own to run.
+            Some(leader) if leader.since > claimed.slot => {
+                "it is running, or the leader that ran it is gone and no outcome was recorded"
+            }
+            Some(_) => "it is running, or its outcome is not recorded yet",
         };
         let when = when(claimed.slot, snapshot.asked_at, zone);
         row("claimed", format!("{when}{}: {what}", again(claimed.attempt)));

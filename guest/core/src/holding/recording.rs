@@ -61,7 +61,7 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
             record.start(kind, started);
         }
         None => {
-            record.forget_unbegun(slot);
+            record.forget_end(slot);
             let before = record.last.replace(LastSlot { slot, attempt });
             if before.is_none_or(|before| before.slot != slot) {
                 record.delivery = delivery;

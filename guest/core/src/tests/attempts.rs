@@ -111,6 +111,18 @@ fn the_next_leader_is_told_of_a_turn_that_the_host_of_one_that_left_never_began(
     assert_eq!((again.slot, again.attempt), (turn.slot, 1));
 }
 
+/// Others would be told that it is over, and that yet another attempt is due.
+#[test]
+fn an_attempt_is_not_over_since_the_one_before_is() {
+    let mut life = Life::new(TWICE);
+    let first = life.turn();
+    let second = life.turn_after(Outcome::Failed);
+    assert_eq!((second.slot, second.attempt), (first.slot, 2));
+    let record = life.blob.record();
+    assert!(!record.is_ended(), "{record:?}");
+    assert_eq!(record.failure.map(|failure| failure.slot), Some(first.slot));
+}
+
 #[test]
 fn a_turn_that_began_and_was_cut_off_is_an_attempt() {
     let mut life = Life::new(TWICE);

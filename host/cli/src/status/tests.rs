@@ -74,6 +74,11 @@ fn text_for_people() {
     let second = Snapshot { history: vec![ben], changes: 2, ..snapshot(LeaseState::Leased) };
     let second = as_text("c/b", &second, None);
     assert!(second.contains("before       ben, term 6 (2 changes: tenure history)\n"), "{second}");
+    let mut since = snapshot(LeaseState::Leased);
+    since.incumbent.as_mut().unwrap().since = 61 * SECOND;
+    let since = as_text("c/b", &since, None);
+    let either = "it is running, or the leader that ran it is gone and no outcome was recorded\n";
+    assert!(since.contains(either), "{since}");
     let nobody = as_text("c/b", &snapshot(LeaseState::Expired), None);
     assert!(nobody.contains("nobody; the last one was a, term 7\n"), "{nobody}");
 }

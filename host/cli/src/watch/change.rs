@@ -127,11 +127,18 @@ fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
         let others = |turns: &Turns| (turns.started.clone(), turns.triggered.clone());
         last.finished != now.finished || (others(last) == others(now) && ends(last) != ends(now))
     });
+    // Of an attempt that failed, only the failure is left once the next one is claimed.
+    let failed = now.last_failure.filter(|failure| {
+        let again = now.last_slot.as_ref().is_some_and(|claimed| claimed.slot == failure.slot);
+        again && last.is_some_and(|last| last.last_failure != now.last_failure)
+    });
+    let finished = now.finished.as_ref().map(|finished| (finished.slot, finished.outcome));
     // What ended first was claimed before.
-    if let Some(finished) = now.finished.as_ref()
+    if let Some((slot, outcome)) =
+        finished.or(failed.map(|failure| (failure.slot, failure.outcome)))
         && another_end
     {
-        let (slot, outcome) = (rfc3339(finished.slot), outcome_name(finished.outcome));
+        let (slot, outcome) = (rfc3339(slot), outcome_name(outcome));
         changes.push(Change::SlotFinished { slot, outcome, outlook: outlook.clone() });
     } else if last.is_none() && outlook.next_turn.is_some() {
         changes.push(Change::NextTurn { outlook: outlook.clone() });
@@ -373,6 +380,23 @@ mod tests {
                 "start     for v1: claimed"
             ]
         );
+    }
+
+    #[test]
+    fn the_attempt_that_failed_is_told_before_the_next_one() {
+        let mut watcher = Watcher::default();
+        let mut now = look(LeaseState::Leased, Some(("ada", 7)));
+        let slot = 60 * SECOND;
+        now.turns.last_slot = Some(LastSlot { slot, attempt: 1 });
+        watcher.see(Ok(now.clone()));
+        let (triggered, at, took) = (false, slot + SECOND, None);
+        now.turns.last_failure =
+            Some(Ended { slot, triggered, outcome: Outcome::Failed, at, took });
+        now.turns.last_slot = Some(LastSlot { slot, attempt: 2 });
+        let both = lines(&watcher.see(Ok(now.clone())));
+        assert!(both[0].starts_with("slot      1970-01-01T00:01:00Z failed"), "{both:?}");
+        assert_eq!(both[1..], ["slot      1970-01-01T00:01:00Z claimed, attempt 2"]);
+        assert!(watcher.see(Ok(now)).is_empty());
     }
 
     #[test]

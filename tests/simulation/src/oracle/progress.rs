@@ -298,7 +298,7 @@ impl Judge<'_> {
     }
 
     /// Whether the record tells how a turn ended. Where its leader could not write for a while, the claim of the next
-    /// attempt at a value or a trigger may be due by then. That says nothing of the attempt before, but the
+    /// attempt may be due by then. That says nothing of the attempt before, but the
     /// newest failure on record does.
     fn is_on_record(&self, turn: &Ran, end: Millis) -> bool {
         let before = between(self.history, 0, turn.to).iter().rev();
@@ -315,7 +315,10 @@ impl Judge<'_> {
                 let Triggered { number: newest, attempt, ended, .. } = write.trigger;
                 newest != number || ended || next(write, attempt)
             }
-            None => write.finished >= turn.slot,
+            None => {
+                write.finished >= turn.slot
+                    || (write.slot == turn.slot && next(write, write.attempt))
+            }
         };
         between(self.history, turn.to, end).iter().any(|entry| {
             let asked = self.history.carried_out(entry.what).filter(|a| a.who == turn.who);
