@@ -76,6 +76,7 @@ pub(super) struct Contender {
 impl Front {
     pub(super) fn new(configuration: &Configuration, clock: &BootClock) -> Self {
         let board = Arc::new(board(configuration, clock));
+        board.waits();
         let (order, orders) = mpsc::channel(ORDERS);
         Self { board, order, orders }
     }

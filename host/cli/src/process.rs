@@ -9,6 +9,7 @@ use super::telemetry::Telemetry;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure::clock::Clock as _;
 use tenure::contract::ProblemClass;
 use tenure::program::elections::{Leave, Task, Tasks};
 use tenure::program::shares::Place;
@@ -83,6 +84,7 @@ impl Process {
         wait: Duration,
         place: Option<&Place>,
     ) -> Handle {
+        candidacy.board.begins(self.shared.clock.now());
         let witness = self.telemetry.witness(&whose);
         let supervisor = self.link.clone().map(|link| {
             let of = link.add(whose);

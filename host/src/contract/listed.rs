@@ -3,6 +3,15 @@
 use super::{Listed, rfc3339};
 use serde_json::{Value, json};
 
+/// In nanoseconds: half an hour.
+const LATELY: u64 = 30 * 60 * 1_000_000_000;
+
+/// Whether it was seen in the last half hour: a list is read every ten minutes. `now` is in nanoseconds since 1970.
+#[must_use]
+pub fn seen_lately(candidate: &Listed, now: u64) -> bool {
+    now.saturating_sub(candidate.seen) <= LATELY
+}
+
 /// One object of `tenure candidates --json` and of `/candidates`. `now` is in nanoseconds since 1970.
 #[must_use]
 pub fn candidate_as_json(candidate: &Listed, now: u64) -> Value {

@@ -18,7 +18,7 @@ use zeroize::Zeroize;
 
 pub use asked::TriggerTold;
 pub(crate) use bindings::{side_blobs, types};
-pub use listed::candidate_as_json;
+pub use listed::{candidate_as_json, seen_lately};
 pub(crate) use names::reason_name;
 pub use names::{class_name, rfc3339};
 pub use outlook::{ComingTurn, EndedTurn, Fares, Outlook, outcome_name};

@@ -11,6 +11,7 @@ use super::role::{Leader as Other, Role};
 use crate::clock::Reading;
 use crate::contract::{Fares, Outlook, schedule_words, wall};
 use chrono::DateTime;
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,7 +104,10 @@ fn row(board: &Board, now: Duration) -> Row {
         role: if state.paused { "paused" } else { word(&role) },
         leader,
         term,
-        ended_at: ended.filter(|_| outlook.last_turn.is_some()),
+        ended_at: ended.filter(|_| {
+            let (shown, known) = (last_turn.as_ref(), outlook.last_turn.as_ref());
+            shown.zip(known).is_some_and(|(shown, known)| shown.slot == known.slot)
+        }),
         outcome: last_turn.as_ref().map(|turn| turn.outcome.clone()),
         took_ms: last_turn.and_then(|turn| turn.took_ms),
         next_at: on_record.and_then(|turns| Some(turns.next?.at / 1_000_000)),
@@ -132,8 +136,16 @@ fn last_turn(board: &Board, state: &State, outlook: &Outlook) -> Option<LastTurn
         took_ms: turn.took_ms,
     });
     let instant = |turn: &LastTurn| DateTime::parse_from_rfc3339(&turn.slot).ok();
-    let older = |own: &LastTurn| on_record.as_ref().is_some_and(|o| instant(own) < instant(o));
-    own.filter(|own| !older(own)).or(on_record)
+    // Once it leads no more, another candidate may have run the same slot again.
+    let leads = matches!(state.role, Role::Leading { .. });
+    let newer = |own: &LastTurn| {
+        on_record.as_ref().is_none_or(|o| match instant(own).cmp(&instant(o)) {
+            Ordering::Less => false,
+            Ordering::Equal => leads || own.outcome == "running",
+            Ordering::Greater => true,
+        })
+    };
+    own.filter(newer).or(on_record)
 }
 
 fn leader(board: &Board, role: &Role, state: &State, now: Duration) -> Option<Leader> {

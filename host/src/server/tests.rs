@@ -138,6 +138,16 @@ fn a_loop_that_stands_still_is_neither_healthy_nor_ready() {
 }
 
 #[test]
+fn a_loop_that_is_not_to_begin_yet_does_not_stand_still() {
+    let board = board();
+    board.waits();
+    assert!(board.runs(NOW + seconds(3_600)), "components are compiled");
+    board.begins(NOW + seconds(3_600));
+    assert!(board.runs(NOW + seconds(3_749)));
+    assert!(!board.runs(NOW + seconds(3_750)));
+}
+
+#[test]
 fn a_loop_that_has_ended_does_not_stand_still() {
     let board = board();
     board.stepped(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);

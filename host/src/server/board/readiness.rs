@@ -51,10 +51,21 @@ pub(in crate::server) enum Readiness {
 }
 
 impl Board {
-    /// Whether the loop runs, or has come to its end.
+    /// Whether the loop runs, has come to its end, or is not to begin yet.
     pub(in crate::server) fn runs(&self, now: Duration) -> bool {
         let state = self.state();
-        state.role == Role::Left || now.saturating_sub(state.heard) < STILL
+        state.waits || state.role == Role::Left || now.saturating_sub(state.heard) < STILL
+    }
+
+    /// Its loop begins later, with [`begins`](Self::begins): components may have to be compiled before.
+    pub fn waits(&self) {
+        self.state().waits = true;
+    }
+
+    /// Its loop begins now.
+    pub fn begins(&self, now: Duration) {
+        let mut state = self.state();
+        (state.waits, state.heard) = (false, now);
     }
 
     /// Whether the loop has made its first step.

@@ -9,7 +9,7 @@ use super::super::timeline::Timeline;
 use super::readiness::{Told, keeps_out};
 use crate::contract::{
     self, ExchangeResult, Incumbent, Listed, Outlook, ProblemClass, Report, Turns, reason_name,
-    rfc3339, wall,
+    rfc3339, seen_lately, wall,
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event};
@@ -34,6 +34,8 @@ const GIVES_UP: [&str; 2] = ["release lease", "change lease"];
 pub(in crate::server) struct State {
     /// Since when it sees anything.
     pub(in crate::server) began: Duration,
+    /// The loop is not to begin yet.
+    pub(in crate::server) waits: bool,
     /// When the loop was last heard of.
     pub(in crate::server) heard: Duration,
     /// Requests in a row that the service did not answer as it does when all is well.
@@ -194,6 +196,7 @@ impl State {
         match event {
             Event::Stopped => self.role = Role::Left,
             Event::Ordered { order } => {
+                self.refused_order = None;
                 self.paused = order == "pause" || (self.paused && order != "resume");
             }
             _ => {}
@@ -238,7 +241,9 @@ impl State {
             Role::Following(Some(leader)) => Some((leader.name.as_str(), leader.address.as_ref())),
             _ => None,
         };
-        let listed = self.listed.iter().map(|entry| (entry.name.as_str(), entry.address.as_ref()));
+        let now = wall();
+        let listed = self.listed.iter().filter(|entry| seen_lately(entry, now));
+        let listed = listed.map(|entry| (entry.name.as_str(), entry.address.as_ref()));
         // What is known later counts: the list is older than what is seen of the leader.
         let known: BTreeMap<_, _> =
             led.chain(listed).chain(leads).filter(|(name, _)| *name != own).collect();

@@ -18,6 +18,7 @@ fn a_leader_with_a_turn_that_failed() {
     board.stepped(&report(leading(), &[Done, Done]), NOW, NOW);
     board.happened(&Event::Elected { term: 7, valid_for: seconds(12), next_turn: None }, NOW);
     let turn = turn();
+    let slot = turn.slot;
     let started = Event::TurnStarted { turn: turn.clone() };
     board.happened(&started, NOW + seconds(1));
     assert_eq!(view(&board, NOW + seconds(1)).last_turn.unwrap().outcome, "running");
@@ -44,6 +45,17 @@ fn a_leader_with_a_turn_that_failed() {
     // Without one, nobody leads.
     let seen = view(&board, NOW + seconds(16));
     assert_eq!((seen.leader, seen.unseen), (None, false));
+    // Another candidate ran its slot again.
+    let (outcome, took) = (Outcome::Succeeded, None);
+    let end = Ended { slot, triggered: false, outcome, at: slot + 5_000_000_000, took };
+    let (claimed, finished) = (LastSlot { slot, attempt: 2 }, Finished { slot, outcome });
+    let (last_slot, finished) = (Some(claimed), Some(finished));
+    let ends = Turns { last_success: Some(end), last_failure: None, ..nightly() };
+    let again = Turns { last_slot, finished, ..ends };
+    let again = Report { turns: Some(again), ..report(following(None), &[Done]) };
+    board.stepped(&again, NOW + seconds(16), NOW + seconds(16));
+    let last = view(&board, NOW + seconds(16)).last_turn.unwrap();
+    assert_eq!((last.slot, last.outcome), (rfc3339(slot), "succeeded".to_owned()));
     // Another candidate ran a newer turn, and the record tells of it.
     let newer = Report { turns: Some(nightly()), ..report(following(None), &[Done]) };
     board.stepped(&newer, NOW + seconds(16), NOW + seconds(16));
@@ -202,11 +214,12 @@ fn operators_are_told_whom_they_can_name() {
         address: Some(address.to_owned()),
         paused: false,
         failover: None,
-        seen: 0,
+        seen: wall(),
     };
-    let list =
-        [listed("dora", "http://dora"), listed("ada", "http://ada"), listed("ben", "http://ben")];
-    let list = Report { candidates: Some(list.to_vec()), ..report(following(None), &[Done]) };
+    let gone = Listed { seen: wall() - 31 * 60 * 1_000_000_000, ..listed("gone", "http://gone") };
+    let list = [listed("dora", "http://dora"), listed("ada", "http://ada")];
+    let list = [&list[..], &[gone, listed("ben", "http://ben")]].concat();
+    let list = Report { candidates: Some(list), ..report(following(None), &[Done]) };
     board.stepped(&list, NOW, NOW);
     let at = |name: &str| Some(format!("http://{name}"));
     let known = orders(1).others;
