@@ -18,8 +18,8 @@ pub trait Clock: Clone + Send + Sync + 'static {
     /// Completes as soon as [`now`](Clock::now) is at least `at`.
     fn sleep_until(&self, at: Duration) -> impl Future<Output = ()> + Send;
 
-    /// What [`now`](Clock::now) tells, and by how much that may have run ahead of the time that passed, all in all:
-    /// two figures of one reading, since another one may move both.
+    /// What [`now`](Clock::now) tells, and by how much that may have run ahead of the time that passed, all in all.
+    /// Both come from one reading of the clock: a second reading could differ.
     fn read(&self) -> (Duration, Duration) {
         (self.now(), Duration::ZERO)
     }

@@ -6,15 +6,13 @@
 //!
 //! Everything about the election is decided by a WebAssembly component
 //! ([`component::ElectionComponent`]); this crate gives it time and HTTP, runs what it orders, and
-//! ends the work of a leader at the instant up to which its lease certainly holds.
+//! stops a leader's work no later than the last instant at which it certainly holds the lease.
 //!
 //! ```no_run
-//! use std::sync::Arc;
 //! use std::time::Duration;
 //! use tenure::clock::BootClock;
 //! use tenure::component::{ElectionComponent, Engine};
-//! use tenure::egress::AllowList;
-//! use tenure::handler::{self, ComponentHandler, Options};
+//! use tenure::handler;
 //! use tenure::runner::{Event, Runner};
 //! use tenure::settings::{Credential, Schedule, Settings};
 //!
@@ -27,42 +25,27 @@
 //!
 //!     // The candidate. Its credential is in the environment: a platform sets it there.
 //!     let mut settings = Settings::new("jobs/nightly-report", Credential::Environment);
-//!     settings.name = Some("replica-1".to_owned());
 //!     settings.schedule = Some(Schedule::Every(Duration::from_secs(3600)));
 //!     let elector = ElectionComponent::new(&engine, settings, &clock)?;
 //!     // All complaints about the settings at once, before anything is sent.
 //!     elector.check().await?;
 //!
-//!     // The work of the leader: an async function …
+//!     // The work of the leader: an async function, or a component (`handler::ComponentHandler`).
 //!     let work = handler::from_fn(|turn, lease| async move {
 //!         // `term` never falls: let the sink refuse a smaller one than it has seen.
 //!         println!("slot {} under term {}, {:?} left", turn.slot, turn.term, lease.remaining());
 //!         Ok(())
 //!     });
 //!
-//!     // … or a component in any language, which reaches only what it is allowed to.
-//!     let mut allow = AllowList::default();
-//!     allow.allow("https://example.com")?;
-//!     let options = Options {
-//!         env: vec![("REPORT_URL".into(), "https://example.com/report".into())],
-//!         allow,
-//!         output: Some(Arc::new(|_, line| println!("{line}"))),
-//!         ..Options::default()
-//!     };
-//!     let _component =
-//!         ComponentHandler::from_file(&engine, "report.wasm".as_ref(), options, &clock)?;
-//!
-//!     // Contends until Ctrl-C; then stops the work, and releases the lease.
+//!     // What people should know. By events nobody may act: the term and the deadline of a turn say what it may do.
 //!     let runner = Runner::new(elector, work, clock).on_event(|event| match event {
 //!         Event::Elected { term, .. } => println!("leading, term {term}"),
 //!         Event::StoodDown { reason, .. } => println!("leading no longer: {reason}"),
 //!         Event::Problem { class, detail } => eprintln!("{class}: {detail}"),
 //!         _ => {}
 //!     });
-//!     let interrupted = async {
-//!         let _ = tokio::signal::ctrl_c().await;
-//!     };
-//!     runner.run(interrupted).await;
+//!     // Contends until SIGTERM or Ctrl-C; then stops the work, and releases the lease.
+//!     runner.run(tenure::terminated()).await;
 //!     Ok(())
 //! }
 //! ```
@@ -79,7 +62,8 @@
 //! # Design decisions
 //!
 //! - The runner decides nothing. [`runner::Elector`] is the seam: the tests put a script there.
-//! - A step is never dropped, since it may have sent a release; a turn always can be.
+//! - A step runs to its end, because it may already have released the lease, unless the future of `run` itself is
+//!   dropped. A turn may be dropped at any time.
 //! - The order is always: stop the work, see it stopped, tell the component, release.
 //! - This crate knows nothing of Azure, which `tenure-store` plays.
 
@@ -105,7 +89,9 @@ pub mod runner;
 pub mod server;
 pub mod settings;
 pub mod shares;
+mod terminated;
 mod trace_parent;
 
 pub use deadline::Deadline;
+pub use terminated::terminated;
 pub use trace_parent::TraceParent;

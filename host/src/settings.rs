@@ -35,7 +35,8 @@ pub struct Settings {
     pub election: String,
     /// What the requests to the storage account are authorised with.
     pub credential: Credential,
-    /// How others see this candidate, in at most 128 bytes. It need not be unique.
+    /// How others see this candidate, in at most 128 bytes; by default the names of the machine and the process. Processes
+    /// of one name cannot be told apart by operators.
     pub name: Option<String>,
     /// Where this candidate can be reached while it leads, in at most 256 bytes. It is shown to people and followers.
     pub address: Option<String>,
@@ -46,9 +47,10 @@ pub struct Settings {
     pub jitter: Duration,
     /// Whether a turn that went wrong is repeated; up to 100 attempts.
     pub delivery: Delivery,
-    /// What becomes of slots that nobody could run in time; of all, up to the newest 1000.
+    /// What becomes of slots that nobody could run in time. [`Missed::All`] takes up to 1000.
     pub missed: Missed,
-    /// A value, of at most 128 bytes, that has one turn for ever, before all others: a release, for example.
+    /// Runs one turn for this value, once ever and before all other turns: for the name of a release, for example. At
+    /// most 128 bytes.
     pub on_start: Option<String>,
     /// How long a lease lasts without a renewal: 15 s to 60 s, in whole seconds; by default 15 s.
     pub lease: Option<Duration>,
@@ -68,7 +70,8 @@ pub struct Settings {
     /// The longest that a turn may take: 100 ms to a day, by default as long as the leadership. A turn that takes
     /// longer is stopped, and ends the leadership.
     pub turn_timeout: Option<Duration>,
-    /// How many failed turns in a row end the leadership, up to 1000; 0: never. By default 3, and 1 while leading.
+    /// How many failed turns in a row end the leadership, up to 1000; 0: never. Default 3; with
+    /// [`Schedule::WhileLeading`] 1.
     pub max_failures: Option<u32>,
     /// How long a candidate whose work failed stays out at first: 1 s to an hour, by default 30 s.
     pub cool_down: Option<Duration>,
@@ -139,6 +142,13 @@ impl Settings {
     }
 }
 
+/// The name of a candidate that was given none: that of the machine and the process.
+#[must_use]
+pub fn default_name() -> String {
+    let host = hostname::get().ok().and_then(|name| name.into_string().ok());
+    format!("{}-{}", host.as_deref().unwrap_or("candidate"), std::process::id())
+}
+
 impl From<Settings> for Variables {
     fn from(settings: Settings) -> Self {
         // Named one by one, so that none is forgotten.
@@ -185,10 +195,11 @@ impl From<Settings> for Variables {
         };
         let duration = |value: Option<Duration>| value.map(format_duration);
         let number = |value: Option<u32>| value.map(|number| number.to_string());
+        let name = name.unwrap_or_else(default_name);
         let mut variables = credential.variables();
         for (name, value) in [
             (names::ELECTION, Some(election)),
-            (names::NAME, name),
+            (names::NAME, Some(name)),
             (names::ADDRESS, address),
             (names::EVERY, duration(every)),
             (names::CRON, cron),

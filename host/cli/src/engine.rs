@@ -10,7 +10,7 @@ use tenure::component::Engine;
 ///
 /// Why there is none, for people.
 pub(super) fn logged() -> Result<Engine, String> {
-    Engine::new().map_err(|error| format!("WebAssembly cannot be run here: {error:#}"))
+    Engine::new().map_err(|error| error.to_string())
 }
 
 /// For a command that keeps none: standard error tells it.

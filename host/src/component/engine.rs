@@ -6,6 +6,7 @@
 //! - Memory and stacks of the election component's instances are used again: to map new ones takes longer than most steps.
 
 use super::cache;
+use super::error::EngineError;
 use super::places::{Place, Places, Urgency};
 use super::ticker::{Running, Ticker};
 use crate::deadline::Deadline;
@@ -54,14 +55,15 @@ pub struct Engine {
 
 impl Engine {
     /// An engine that caches compiled code in the user's cache directory: `TENURE_CACHE_DIR`,
-    /// else `tenure` below `XDG_CACHE_HOME` or `~/.cache`. Goes without where there is none.
+    /// else `tenure` below `XDG_CACHE_HOME` or `~/.cache`. If there is no such directory, nothing is cached.
     ///
     /// # Errors
     ///
     /// When this machine cannot run compiled WebAssembly.
-    pub fn new() -> wasmtime::Result<Self> {
+    pub fn new() -> Result<Self, EngineError> {
         let place = cache::usual();
-        Self::caching(place.as_ref().map(|(directory, named)| (directory.as_path(), *named)))
+        let place = place.as_ref().map(|(directory, named)| (directory.as_path(), *named));
+        Self::caching(place).map_err(|error| EngineError::of(&error))
     }
 
     /// An engine that caches compiled code in `directory`. What lies there is run as it is, so a
@@ -71,8 +73,9 @@ impl Engine {
     /// # Errors
     ///
     /// As [`new`](Engine::new). A directory that cannot be used is no error.
-    pub fn with_cache(directory: Option<&Path>) -> wasmtime::Result<Self> {
-        Self::caching(directory.map(|directory| (directory, true)))
+    pub fn with_cache(directory: Option<&Path>) -> Result<Self, EngineError> {
+        let place = directory.map(|directory| (directory, true));
+        Self::caching(place).map_err(|error| EngineError::of(&error))
     }
 
     fn caching(place: Option<(&Path, bool)>) -> wasmtime::Result<Self> {

@@ -28,6 +28,24 @@ impl From<wasmtime::Error> for ComponentError {
     }
 }
 
+/// WebAssembly cannot be run in this process. The text says why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineError(String);
+
+impl EngineError {
+    pub(super) fn of(error: &wasmtime::Error) -> Self {
+        Self(format!("{error:#}"))
+    }
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WebAssembly cannot be run here: {}", self.0)
+    }
+}
+
+impl std::error::Error for EngineError {}
+
 /// Why [`ElectionComponent::check`](super::ElectionComponent::check) did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckError {

@@ -29,7 +29,7 @@ pub use election::ElectionComponent;
 pub use engine::Engine;
 #[cfg(test)]
 use engine::RESTING;
-pub use error::{CheckError, ComponentError};
+pub use error::{CheckError, ComponentError, EngineError};
 pub(crate) use linker::linker;
 pub(crate) use output::Output;
 pub use surroundings::{Network, NetworkFailure, Surroundings};

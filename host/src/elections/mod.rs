@@ -91,7 +91,8 @@ pub enum Role {
 }
 
 impl Tenure {
-    /// No election yet, on a thread of its own. When this is dropped, the thread ends, and leases run out.
+    /// No election yet, on a thread of its own. The component is compiled, unless it is in the cache, which may take a
+    /// second. When this is dropped, the thread ends: all work stops, and leases expire.
     ///
     /// # Errors
     ///
@@ -115,8 +116,7 @@ impl Tenure {
         Ok(Self { component, clock, tasks })
     }
 
-    /// A candidate of one election with its work, for [`add`](Tenure::add). What else it should do is said as of any
-    /// [`Runner`].
+    /// A candidate of one election with its work, for [`add`](Tenure::add). Configure the returned [`Runner`] before.
     #[must_use]
     pub fn candidate(
         &self,
@@ -132,6 +132,10 @@ impl Tenure {
     /// # Errors
     ///
     /// All complaints about its settings at once, or the failure of the component. Nothing was sent then.
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime of tokio, which runs the turns.
     pub async fn add(
         &self,
         candidate: Runner<ElectionComponent, BootClock>,
@@ -148,9 +152,9 @@ impl Tenure {
     /// # Panics
     ///
     /// When a callback of one of them did.
-    pub async fn leave(&self) {
+    pub fn leave(&self) -> impl Future<Output = ()> {
         self.tasks.leave();
-        self.tasks.ended().await;
+        self.tasks.ended()
     }
 }
 
@@ -168,10 +172,10 @@ impl Handle {
     }
 
     /// Leaves the election: lets a running turn end within the grace of its runner or stops it, releases the lease, and
-    /// completes when that is over, as [`Runner::run`] does. When it is dropped before, that goes on.
-    pub async fn leave(mut self) {
+    /// completes when that is over, as [`Runner::run`] does. It begins at once, and goes on when the future is dropped.
+    pub fn leave(mut self) -> impl Future<Output = ()> {
         self.task.leave();
-        self.task.ended().await;
+        async move { self.task.ended().await }
     }
 }
 
@@ -187,9 +191,12 @@ fn seen(
         })
         .also_on_event(move |event| {
             // At the end of its validity a step may be under way, and take its time.
-            if let Event::StoodDown { term, .. } = event {
-                ended.send_if_modified(|role| role.ends(*term));
-            }
+            match event {
+                Event::StoodDown { term, .. } => ended.send_if_modified(|role| role.ends(*term)),
+                // Whether its last step came to its end or not.
+                Event::Stopped => ended.send_if_modified(Role::leaves),
+                _ => false,
+            };
         })
 }
 
@@ -225,6 +232,14 @@ impl Role {
         }
         *self = next;
         true
+    }
+
+    /// It is over. Whether that was not known yet.
+    fn leaves(&mut self) -> bool {
+        if let Self::Leading { valid, .. } = self {
+            valid.set(Duration::ZERO);
+        }
+        !matches!(std::mem::replace(self, Self::Left), Self::Left)
     }
 
     /// The leadership of that term is over. Whether it was not known yet.

@@ -89,3 +89,15 @@ fn a_renewal_is_no_change_and_the_end_of_a_leadership_is_one() {
     assert!(role.becomes(&follows, now, &clock) && !role.becomes(&follows, now, &clock));
     assert!(role.becomes(&contract::Role::Left, now, &clock));
 }
+
+#[test]
+fn whoever_could_not_leave_in_time_has_left_too() {
+    let clock = BootClock::new().reading();
+    let (mut role, valid_for) = (Role::default(), 1_000_000_000);
+    let leading = contract::Role::Leading(contract::Leadership { term: 7, valid_for });
+    role.becomes(&leading, clock.now(), &clock);
+    let Role::Leading { valid, .. } = &role else { panic!("it leads") };
+    let valid = valid.clone();
+    assert!(role.leaves() && valid.passed() && matches!(role, Role::Left));
+    assert!(!role.leaves());
+}

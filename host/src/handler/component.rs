@@ -67,6 +67,33 @@ impl Default for Options {
 
 /// A component that exports `leader-handler`. Each turn runs on a fresh instance, in a store of
 /// its own, without any credential of the election.
+///
+/// It is compiled when it is loaded, unless it is in the engine's cache. That can take seconds: on a runtime that has
+/// other things to do, load it in `spawn_blocking`.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use tenure::clock::BootClock;
+/// use tenure::component::Engine;
+/// use tenure::egress::AllowList;
+/// use tenure::handler::{ComponentHandler, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (engine, clock) = (Engine::new()?, BootClock::new());
+/// // It reaches only what it is allowed to.
+/// let mut allow = AllowList::default();
+/// allow.allow("https://example.com")?;
+/// let options = Options {
+///     env: vec![("REPORT_URL".into(), "https://example.com/report".into())],
+///     allow,
+///     output: Some(Arc::new(|_, line| println!("{line}"))),
+///     ..Options::default()
+/// };
+/// let work = ComponentHandler::from_file(&engine, "report.wasm".as_ref(), options, &clock)?;
+/// # let _ = work;
+/// # Ok(())
+/// # }
+/// ```
 pub struct ComponentHandler {
     engine: Engine,
     world: leader::LeaderPre<Context>,

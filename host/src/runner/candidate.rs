@@ -320,7 +320,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         self.turns = report.turns.clone().or(self.turns.take());
         self.narrator.tell(&report, self.turns.as_ref(), ago, &*events);
         self.state = Some(report.state);
-        self.next = taken_at + report.again_in;
+        self.next = taken_at.saturating_add(report.again_in);
         self.left = report.role == Role::Left;
         if let Some(turn) = report.run {
             self.start(turn, taken_at);

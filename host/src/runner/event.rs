@@ -94,7 +94,8 @@ pub enum Event {
         #[serde(flatten)]
         before: Box<Outlook>,
     },
-    /// This candidate leads no longer.
+    /// This candidate leads no longer. It is for logs: the turn was cut at its [`Deadline`](crate::Deadline), and this
+    /// comes when the step that was under way then is over.
     StoodDown {
         /// The term that ended.
         term: u64,

@@ -68,6 +68,7 @@ use tokio::task::JoinHandle;
 
 /// A listener that shows a [`Board`]. It ends when it is dropped.
 #[derive(Debug)]
+#[must_use = "it ends when it is dropped"]
 pub struct Server {
     address: SocketAddr,
     task: JoinHandle<()>,

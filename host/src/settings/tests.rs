@@ -69,6 +69,7 @@ fn defaults_are_those_of_the_component() {
     let bare = |name: &str| match name {
         names::ELECTION => Some("jobs/report".to_owned()),
         names::CONNECTION_STRING => Some(AZURITE.to_owned()),
+        names::NAME => Some(default_name()),
         _ => None,
     };
     let bare = tenure_core::Settings::read(bare).unwrap();

@@ -11,12 +11,10 @@
 //! let clock = BootClock::new();
 //! let component = ElectionComponent::new(&Engine::new()?, Variables::new(), &clock)?;
 //! let mut settings = Settings::new("jobs/orders", Credential::Environment);
-//! settings.name = Some("replica-1".to_owned());
+//! // Of its own in each process.
+//! settings.name = Some(std::env::var("HOSTNAME")?);
 //! settings.schedule = Some(Schedule::WhileLeading);
 //! let shares = Shares::new(&component, &clock, settings, 32).await?;
-//! let interrupted = async {
-//!     let _ = tokio::signal::ctrl_c().await;
-//! };
 //! // The same in each process; together they hold all 32.
 //! let work = |part| {
 //!     handler::from_fn(move |turn, _lease| async move {
@@ -24,7 +22,7 @@
 //!         std::future::pending().await
 //!     })
 //! };
-//! shares.run(work, interrupted).await;
+//! shares.run(work, tenure::terminated()).await;
 //! # Ok(())
 //! # }
 //! ```
@@ -65,7 +63,7 @@ pub struct Part {
     pub count: u32,
 }
 
-/// A process that is there for shares, among others that are, too.
+/// This process as a member of a group that divides the work.
 ///
 /// Shares are spread evenly over all processes. When one comes or leaves, the fewest that it takes move: the old holder
 /// stops its work, and the new one begins when that was seen. When a process dies, the others take over its shares.
@@ -87,9 +85,9 @@ impl Shares {
     /// another number before.
     ///
     /// The settings are those of each share. Their election is that of the whole, in which there is no work: its leader
-    /// says who should hold what. Their name must be this process's own among all. Of no meaning are
-    /// [`poll`](Settings::poll), which is 500 ms for shares and as set for the whole, and
-    /// [`priority`](Settings::priority) and [`max_tenure`](Settings::max_tenure).
+    /// says who should hold what. Their name must be unique among all processes, and has no
+    /// default. [`priority`](Settings::priority) and [`max_tenure`](Settings::max_tenure) are ignored, and
+    /// [`poll`](Settings::poll) holds for the whole only: for shares it is 500 ms.
     ///
     /// `component` is compiled already; its own settings are not used.
     ///

@@ -107,6 +107,7 @@ pub async fn run(listen: SocketAddr, mut accounts: Vec<Account>) -> io::Result<S
 
 /// A store that runs in the background. Dropped, it closes what is idle and ends when requests under way are answered.
 #[derive(Debug)]
+#[must_use = "it ends when it is dropped"]
 pub struct Store {
     address: SocketAddr,
     service: Arc<Mutex<Service>>,

@@ -24,13 +24,12 @@ use super::settings::table::{
 use super::settings::{CommandLine, Elections, Given, Value};
 use super::{exposed, variables};
 use std::path::PathBuf;
-use std::process;
 #[cfg(unix)]
 use std::sync::Arc;
 use tenure::egress::Authorities;
 #[cfg(unix)]
 use tenure::program::command::{Attached, NotRunnable};
-use tenure::settings::{Variables, names};
+use tenure::settings::{Variables, default_name, names};
 use tenure::shares::Part;
 
 /// Settings of turns, which make sense together with a timer only.
@@ -269,10 +268,4 @@ impl Configuration {
         });
         files.filter_map(|file| exposed::warning(&file)).collect()
     }
-}
-
-/// A name for a candidate that was given none: that of the machine, and of the process.
-fn default_name() -> String {
-    let host = hostname::get().ok().and_then(|name| name.into_string().ok());
-    format!("{}-{}", host.as_deref().unwrap_or("candidate"), process::id())
 }

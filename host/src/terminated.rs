@@ -1,0 +1,30 @@
+//! When a process is asked to end.
+
+/// Completes when this process is asked to end: by Ctrl-C, and on Unix by SIGTERM, which service managers, containers and
+/// Kubernetes send. From the first poll on, neither of them ends the process by itself.
+///
+/// # Panics
+///
+/// Outside a runtime of tokio that has its drivers enabled.
+pub async fn terminated() {
+    #[cfg(unix)]
+    {
+        use std::future::pending;
+        use tokio::signal::unix::{SignalKind, signal};
+        let asked = |kind| async move {
+            match signal(kind) {
+                Ok(mut signal) => drop(signal.recv().await),
+                // It ends the process as ever.
+                Err(_) => pending().await,
+            }
+        };
+        tokio::select! {
+            () = asked(SignalKind::terminate()) => {}
+            () = asked(SignalKind::interrupt()) => {}
+        }
+    }
+    #[cfg(not(unix))]
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
