@@ -29,9 +29,11 @@ const UNENDED: i32 = i32::MIN;
 
 /// What the command does: it puts its beginning and its end into the log. A victim waits for what is done to it.
 const SCRIPT: &str = r#"
-n=$(cat "$PLACE/count"); n=$((n + 1)); echo $n > "$PLACE/count"
+n=$(($(cat "$PLACE/count") + 1))
 victim=$([ $((n % VICTIMS)) = 0 ] && echo $((n / VICTIMS)) || echo 0)
 echo "start $WHO $TENURE_TERM $victim $$ $(date +%s%N)" >> "$PLACE/log"
+# Who has had it often enough is told to end: so the line above comes first.
+echo $n > "$PLACE/count"
 if [ $victim != 0 ]; then sleep 600; fi
 sleep 0.02
 echo "end $WHO $((n % 7)) $(date +%s%N)" >> "$PLACE/log"
