@@ -3,7 +3,7 @@
 //! Names are lower-case letters only, so that they survive header lower-casing and
 //! stand in the same place in every sort order. Values are percent-encoded ASCII.
 //! Fields that this version does not know are kept, because a write replaces all. One whose value is not
-//! printable ASCII is not kept: no version writes it, and it would come back changed.
+//! printable ASCII, or has two blanks in a row, is not kept: no version writes it, and it could come back changed.
 //!
 //! Others may write to the blob. Texts that no settings allow are as if they were not there
 //! ([`super::text`]); a term that no election reaches, or a record with no room for what a leader
@@ -64,10 +64,11 @@ fn size(metadata: &Metadata) -> usize {
     metadata.iter().map(|(name, value)| name.len() + value.len()).sum()
 }
 
-/// The fields that go back as they came. Whether the service folds runs of blanks when it checks a signature is not known.
+/// The fields that go back as they came. Whether the service folds blanks when it checks a signature is not known.
 fn printable(fields: Metadata) -> Metadata {
     let plain = |value: &str| {
-        value.bytes().all(|byte| matches!(byte, b' '..=b'~')) && !value.contains("  ")
+        value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+            && value.as_bytes().windows(2).all(|pair| *pair != *b"  ")
     };
     fields.iter().filter(|(_, value)| plain(value)).collect()
 }

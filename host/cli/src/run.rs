@@ -69,7 +69,8 @@ async fn take_part(
     let candidates: Vec<_> = configurations.iter().map(Configuration::whose).collect();
     let count = candidates.len();
     let shares = configurations.iter().filter_map(|configuration| configuration.split);
-    let short = descriptors::make_room(count + shares.map(Split::most_here).sum::<usize>());
+    let places = count + shares.map(Split::most_here).sum::<usize>();
+    let short = descriptors::make_room(places);
     // How many steps it takes at a time depends on that.
     let engine = match engine::logged() {
         Ok(engine) => engine,
@@ -164,7 +165,7 @@ async fn take_part(
     also.extend(no_will.map(|why| {
         format!("no last will ({why}): if this process dies while it leads, the others wait until its lease ends")
     }));
-    let telemetry = Telemetry::start(&roster, &clock, &own_log).unwrap_or_else(|detail| {
+    let telemetry = Telemetry::start(&roster, places, &clock, &own_log).unwrap_or_else(|detail| {
         own_log.event(&Event::Problem { class: Class::Telemetry, detail });
         Telemetry::default()
     });

@@ -198,7 +198,7 @@ impl Operator {
             }
             Verb::Resume => Ok(format!("{who} contends again.")),
             Verb::Resign => self.resigned(&who).await,
-            Verb::Transfer(to) => self.transferred(&who, to, &before["order_refused"]).await,
+            Verb::Transfer(to) => self.transferred(&who, to).await,
         }
     }
 
@@ -272,8 +272,7 @@ impl Operator {
         }))
     }
 
-    /// Until it is known what came of it; `before`: why nothing came of an earlier order.
-    async fn transferred(&self, who: &str, to: &str, before: &Value) -> Result<String, Stop> {
+    async fn transferred(&self, who: &str, to: &str) -> Result<String, Stop> {
         let end = Instant::now() + LIMIT;
         let (mut began, name) = (false, printable(to));
         while Instant::now() < end {
@@ -293,8 +292,8 @@ impl Operator {
                 None => {}
             }
             let waits = seen["handing_over_to"] == to;
-            let refused = &seen["order_refused"];
-            began |= refused.is_string() && refused != before;
+            // Why nothing came of an earlier order was forgotten when this one was taken.
+            began |= seen["order_refused"].is_string();
             if began && leads && !waits {
                 // The same reason is told once a minute.
                 let why = seen["order_refused"].as_str().map_or_else(

@@ -42,7 +42,7 @@ impl Whole {
     }
 }
 
-/// What the whole does in a turn, which has none of the schedule: somebody left a trigger.
+/// The whole has no turns. This is what one would come to.
 pub(super) fn no_work(shares: u32) -> Box<dyn Handler> {
     let told =
         format!("nothing was run: the work is split into {shares} shares; trigger one of them");

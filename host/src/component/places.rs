@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// Others than leaders wait for so long when a leader came too late.
 const CATCH_UP: Duration = Duration::from_secs(1);
@@ -150,12 +150,8 @@ impl Places {
     /// Waits for a place.
     pub(super) async fn get(self: &Arc<Self>, urgency: Urgency) -> Place {
         let urgency = urgency.at(Instant::now());
-        let place = {
+        let mut place = {
             let mut state = self.state();
-            // Whoever was to end it may be on a runtime that stands still.
-            if state.free.held_until.is_some_and(|until| until <= Instant::now()) {
-                state.let_go(self);
-            }
             if state.free.admits(urgency) {
                 state.free.take(urgency);
                 return Place { places: Some(self.clone()), urgency };
@@ -164,6 +160,12 @@ impl Places {
             state.queue.join(urgency, sender);
             place
         };
+        // Whoever was to end the hold may be on a runtime that stands still.
+        while let Some(left) = self.held_for().filter(|_| Handle::try_current().is_ok()) {
+            if let Ok(given) = timeout(left, &mut place).await {
+                return given.unwrap_or(Place { places: None, urgency });
+            }
+        }
         // Its sender is dropped only after it was used.
         place.await.unwrap_or(Place { places: None, urgency })
     }

@@ -244,6 +244,11 @@ impl Board {
         self.state().refused_order.clone()
     }
 
+    /// Another order comes.
+    pub(super) fn forget_refusal(&self) {
+        self.state().refused_order = None;
+    }
+
     /// Whether an operator keeps it out of the race.
     pub(super) fn is_paused(&self) -> bool {
         self.state().paused

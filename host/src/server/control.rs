@@ -113,6 +113,8 @@ pub(super) fn control(
 
 fn give(face: &Face, order: Order) -> Response<Body> {
     let told = json!({ "ordered": order.to_string() });
+    // What became of an earlier one is not what becomes of this one.
+    face.board.forget_refusal();
     let orders = face.control.as_ref().map(|control| control.orders.try_send(order));
     match orders {
         Some(Ok(())) => answer(StatusCode::ACCEPTED, &told),

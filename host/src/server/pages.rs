@@ -8,7 +8,7 @@ use super::role::Role;
 use super::roster::{Face, Roster, choose};
 use super::triggers;
 use super::watch::{Instant, VERSION};
-use crate::contract::{candidate_as_json, seen_lately, wall};
+use crate::contract::{candidate_as_json, wall};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -155,10 +155,9 @@ async fn history(face: Face) -> Response<Body> {
 }
 
 async fn candidates(face: Face) -> Response<Body> {
-    let now = wall();
-    let listed = face.board.state().listed.clone();
-    let lately = listed.iter().filter(|candidate| seen_lately(candidate, now));
-    let told: Vec<_> = lately.map(|candidate| candidate_as_json(candidate, now)).collect();
+    let state = face.board.state();
+    let lately = state.listed_lately(face.clock.now());
+    let told: Vec<_> = lately.map(|candidate| candidate_as_json(candidate, wall())).collect();
     answer(StatusCode::OK, &json!({ "election": face.board.election, "candidates": told }))
 }
 

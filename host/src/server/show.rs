@@ -74,7 +74,7 @@ fn view(board: &Board, now: Duration) -> View {
             taken: false,
             leads: matches!(role, Role::Leading { .. }),
             paused: state.paused,
-            others: state.known_candidates(&board.candidate),
+            others: state.known_candidates(&board.candidate, now),
         }),
     }
 }
@@ -141,7 +141,7 @@ fn last_turn(board: &Board, state: &State, outlook: &Outlook) -> Option<LastTurn
     let newer = |own: &LastTurn| {
         on_record.as_ref().is_none_or(|o| match instant(own).cmp(&instant(o)) {
             Ordering::Less => false,
-            Ordering::Equal => leads || own.outcome == "running",
+            Ordering::Equal => leads || own.outcome == "running" || own.outcome == o.outcome,
             Ordering::Greater => true,
         })
     };

@@ -30,7 +30,7 @@ pub struct Summary {
     pub failed_turns: u32,
     /// The newest problem since the service answered last.
     pub problem: Option<Told>,
-    /// Whether the loop runs, or has come to its end.
+    /// Whether the loop runs, has come to its end, or is not to begin yet.
     pub running: bool,
     /// Whether the loop has made its first step.
     #[serde(skip)]

@@ -58,7 +58,14 @@ impl Telemetry {
     /// # Errors
     ///
     /// What cannot be sent although it is asked for, and why.
-    pub(super) fn start(roster: &Roster, clock: &BootClock, log: &Log) -> Result<Self, String> {
+    ///
+    /// There may be so many elections at a time as `places` says.
+    pub(super) fn start(
+        roster: &Roster,
+        places: usize,
+        clock: &BootClock,
+        log: &Log,
+    ) -> Result<Self, String> {
         let (traces, metrics) = (Signal::Traces.is_wanted()?, Signal::Metrics.is_wanted()?);
         if !traces && !metrics {
             return Ok(Self::default());
@@ -77,7 +84,7 @@ impl Telemetry {
             let exporter = exporter.with_http_client(collector.client()).build();
             let exporter = exporter.map_err(|error| unsent(Signal::Metrics, &error))?;
             let provider = SdkMeterProvider::builder().with_resource(resource());
-            let elections = roster.count();
+            let elections = roster.count().max(places.min(MOST_EXPECTED));
             let provider = provider.with_view(move |instrument| room(instrument, elections));
             let provider = provider.with_periodic_exporter(exporter).build();
             figures::observe(&meter(&provider), roster, clock);
@@ -129,6 +136,9 @@ impl Drop for Telemetry {
         std::mem::forget((self.traces.take(), self.metrics.take()));
     }
 }
+
+/// Room that the SDK allocates at once.
+const MOST_EXPECTED: usize = 10_000;
 
 /// The SDK keeps 2,000 series of an instrument, and puts all others into one. Here is room for so many elections, and as
 /// many to come. None: the SDK's own limit does, or the instrument is a histogram, whose view would need its bounds too.

@@ -16,7 +16,7 @@ pub(super) struct Telemetry {}
 pub(super) struct Witness {}
 
 impl Telemetry {
-    pub(super) fn start(_: &Roster, _: &BootClock, _: &Log) -> Result<Self, String> {
+    pub(super) fn start(_: &Roster, _: usize, _: &BootClock, _: &Log) -> Result<Self, String> {
         match std::env::var_os("OTEL_EXPORTER_OTLP_ENDPOINT") {
             Some(endpoint) if !endpoint.is_empty() => Err(
                 "traces and metrics are not sent: this program was built without the feature `otel`".to_owned(),

@@ -69,7 +69,9 @@ pub(in crate::server) struct State {
     /// So many turns in a row did not succeed.
     pub(in crate::server) failed_turns: u32,
     /// The candidates that were seen lately, by their list.
-    pub(in crate::server) listed: Vec<Listed>,
+    listed: Vec<Listed>,
+    /// When that was read.
+    listed_at: Duration,
     /// Where the work is an application's that asks: what that was told.
     pub(in crate::server) application: Option<Allowance>,
     pub(in crate::server) history: VecDeque<Change>,
@@ -135,6 +137,7 @@ impl State {
         }
         if let Some(candidates) = &report.candidates {
             self.listed.clone_from(candidates);
+            self.listed_at = now;
         }
         self.successor.clone_from(&report.successor);
         let refused = report.problems.iter().rfind(|problem| problem.class == ProblemClass::Order);
@@ -196,7 +199,6 @@ impl State {
         match event {
             Event::Stopped => self.role = Role::Left,
             Event::Ordered { order } => {
-                self.refused_order = None;
                 self.paused = order == "pause" || (self.paused && order != "resume");
             }
             _ => {}
@@ -234,16 +236,15 @@ impl State {
 
     /// The candidates but `own` that are known by name, by the alphabet: those that were seen to lead, and those on
     /// the list of candidates. This is the one place that such names come from.
-    pub(in crate::server) fn known_candidates(&self, own: &str) -> Vec<Other> {
+    pub(in crate::server) fn known_candidates(&self, own: &str, now: Duration) -> Vec<Other> {
         let led = self.history.iter().filter_map(|change| change.leader.as_deref());
         let led = led.map(|name| (name, None));
         let leads = match &self.role {
             Role::Following(Some(leader)) => Some((leader.name.as_str(), leader.address.as_ref())),
             _ => None,
         };
-        let now = wall();
-        let listed = self.listed.iter().filter(|entry| seen_lately(entry, now));
-        let listed = listed.map(|entry| (entry.name.as_str(), entry.address.as_ref()));
+        let listed =
+            self.listed_lately(now).map(|entry| (entry.name.as_str(), entry.address.as_ref()));
         // What is known later counts: the list is older than what is seen of the leader.
         let known: BTreeMap<_, _> =
             led.chain(listed).chain(leads).filter(|(name, _)| *name != own).collect();
@@ -252,6 +253,15 @@ impl State {
             address: address.cloned(),
         };
         known.into_iter().map(other).take(KNOWN).collect()
+    }
+
+    /// The list of candidates without those that became too old since it was read. Its times are the service's, which
+    /// this machine's wall clock may be far from.
+    pub(in crate::server) fn listed_lately(&self, now: Duration) -> impl Iterator<Item = &Listed> {
+        let newest = self.listed.iter().map(|entry| entry.seen).max().unwrap_or(0);
+        let since = u64::try_from(now.saturating_sub(self.listed_at).as_nanos());
+        let now = newest.saturating_add(since.unwrap_or(u64::MAX));
+        self.listed.iter().filter(move |entry| seen_lately(entry, now))
     }
 
     /// A leadership is over. It may be told twice.

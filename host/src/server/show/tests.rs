@@ -226,6 +226,8 @@ fn operators_are_told_whom_they_can_name() {
     let known: Vec<_> = known.iter().map(|other| (&*other.name, other.address.clone())).collect();
     let wanted = [("<script>", None), ("ben", at("ben")), ("cleo", None), ("dora", at("dora"))];
     assert_eq!(known, wanted);
+    // Half an hour later the list says nothing any more.
+    assert_eq!(orders(31 * 60).others, ["<script>", "ben", "cleo"].map(other));
     // A step without news of the list changes nothing.
     board.stepped(&report(following(None), &[Done]), NOW, NOW);
     assert_eq!(orders(1).others.len(), 4);

@@ -13,7 +13,7 @@ use tenure_core::Missed;
 
 use super::super::fault::Fault;
 use super::super::fault::Step;
-use super::super::history::{Asked, Entry, History, Label, Triggered, What, Who, Written};
+use super::super::history::{Asked, Entry, History, Label, Periods, Triggered, What, Who, Written};
 use super::super::world::Millis;
 use super::dates;
 use super::{Violation, violation};
@@ -284,10 +284,11 @@ impl Judge<'_> {
         let Some((since, write)) = self.newest.clone().filter(|_| settled) else { return };
         // Where a round trip takes longer than a leader has between two renewals, it may look for a minute in vain.
         let known = match self.knows {
-            // Where a renewal and a claim take all the time between two renewals, there is none to look at all.
+            // Where a renewal and a claim take all the time between two renewals, there is none to look at all. Who beats
+            // looks beside its steps.
             Knows::Nothing => self.leader.is_none_or(|leader| {
-                let renew = self.history.lives[leader].periods.lease * 4 / 15;
-                4 * self.history.latency < renew
+                let Periods { renew, failover, .. } = self.history.lives[leader].periods;
+                failover.is_some() || 4 * self.history.latency < renew
             }),
             // One that does not look any more has no excuse.
             Knows::Unanswered(sent) => at.saturating_sub(sent) > LEFT,
