@@ -145,8 +145,22 @@ impl Settings {
 /// The name of a candidate that was given none: that of the machine and the process.
 #[must_use]
 pub fn default_name() -> String {
-    let host = hostname::get().ok().and_then(|name| name.into_string().ok());
-    format!("{}-{}", host.as_deref().unwrap_or("candidate"), std::process::id())
+    let machine = machine_name().unwrap_or_else(|| "candidate".to_owned());
+    format!("{machine}-{}", std::process::id())
+}
+
+/// The name of this machine, if it has one that is text.
+#[cfg(unix)]
+#[must_use]
+pub fn machine_name() -> Option<String> {
+    rustix::system::uname().nodename().to_str().ok().map(str::to_owned)
+}
+
+/// The name of this machine, if it has one that is text.
+#[cfg(not(unix))]
+#[must_use]
+pub fn machine_name() -> Option<String> {
+    std::env::var("COMPUTERNAME").ok()
 }
 
 impl From<Settings> for Variables {

@@ -50,6 +50,7 @@ fn nothing_of_the_program_is_a_dependency_of_the_library() {
         "clap",
         "clap_complete",
         "clap_mangen",
+        "hostname",
         "humantime",
         "prometheus-client",
         "strsim",

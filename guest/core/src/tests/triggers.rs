@@ -40,6 +40,20 @@ fn ends(candidate: &mut Candidate, outcome: Outcome) -> Report {
     candidate.step(Some(Event::TurnEnded(outcome)), available)
 }
 
+/// The record as a leader wrote it last.
+fn left_by(leader: &Candidate) -> Metadata {
+    let claim = leader.asked.iter().rfind(|asked| asked.operation.name() == "write record");
+    written(claim.unwrap()).write()
+}
+
+/// A service whose lease is free, with that record.
+fn before(found: &Metadata) -> impl FnMut(&Operation, Moment) -> Reply {
+    |o, at| match o {
+        Operation::Read { .. } => seen(o, at, "available", found),
+        _ => available(o, at),
+    }
+}
+
 fn is_idle(candidate: &mut Candidate, long: Duration) {
     let end = candidate.now + long;
     while candidate.now < end {
@@ -180,15 +194,11 @@ fn at_least_once_it_is_tried_until_it_succeeds_and_at_most_once_it_is_not() {
 fn the_next_leader_runs_only_what_was_not_claimed() {
     let (mut candidate, _) = leader(&[], &[("a", 90), ("b", 91)]);
     runs(&mut candidate);
-    let claim = candidate.asked.iter().rfind(|asked| asked.operation.name() == "write record");
-    let found = written(claim.unwrap()).write();
+    let found = left_by(&candidate);
     let mut next = Candidate::new(&[(variable::EVERY, "24h"), (variable::NAME, "next")]);
     (next.triggers, next.now, next.chance) =
         (Some(waiting(&[("a", 90), ("b", 91)])), seconds(130), Counter(99));
-    let mut service = |o: &Operation, at| match o {
-        Operation::Read { .. } => seen(o, at, "available", &found),
-        _ => available(o, at),
-    };
+    let mut service = before(&found);
     let mut ran = None;
     for _ in 0..10 {
         let report = next.step(None, &mut service);
@@ -205,14 +215,10 @@ fn a_leader_without_turns_makes_no_other_attempt() {
     let (mut candidate, _) = leader(&[at_least], &[("again", 90)]);
     runs(&mut candidate);
     ends(&mut candidate, Outcome::Failed);
-    let claim = candidate.asked.iter().rfind(|asked| asked.operation.name() == "write record");
-    let found = written(claim.unwrap()).write();
+    let found = left_by(&candidate);
     let mut next = Candidate::new(&[at_least, (variable::NAME, "next")]);
     (next.now, next.chance) = (seconds(130), Counter(99));
-    let mut service = |o: &Operation, at| match o {
-        Operation::Read { .. } => seen(o, at, "available", &found),
-        _ => available(o, at),
-    };
+    let mut service = before(&found);
     let mut led = false;
     for _ in 0..10 {
         let report = next.step(None, &mut service);
@@ -228,14 +234,10 @@ fn work_that_lasts_abandons_what_was_not_finished() {
     let at_least = (variable::DELIVERY, "at-least-once");
     let (mut candidate, _) = leader(&[at_least], &[("again", 90)]);
     runs(&mut candidate);
-    let claim = candidate.asked.iter().rfind(|asked| asked.operation.name() == "write record");
-    let found = written(claim.unwrap()).write();
+    let found = left_by(&candidate);
     let mut next = Candidate::new(&[(variable::WHILE_LEADING, "true"), (variable::NAME, "next")]);
     (next.now, next.chance) = (seconds(130), Counter(99));
-    let mut service = |o: &Operation, at| match o {
-        Operation::Read { .. } => seen(o, at, "available", &found),
-        _ => available(o, at),
-    };
+    let mut service = before(&found);
     while !next.asked.iter().any(|asked| asked.operation.name() == "write record") {
         let report = next.step(None, &mut service);
         next.now = next.began + report.again_in;

@@ -8,7 +8,7 @@ use reqwest::Url;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use tenure::server::{Hosts, Server};
-use tenure::settings::names;
+use tenure::settings::{machine_name, names};
 use tokio::net::TcpListener;
 
 impl Configuration {
@@ -74,7 +74,7 @@ impl Configuration {
             }
             hosts.add(name);
         }
-        if let Some(machine) = hostname::get().ok().and_then(|name| name.into_string().ok()) {
+        if let Some(machine) = machine_name() {
             hosts.add(&machine);
         }
         hosts
