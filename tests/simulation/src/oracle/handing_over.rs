@@ -508,6 +508,12 @@ fn announcements(history: &History) -> Vec<Violation> {
             What::Paused(who) | What::Killed(who) | What::Forgot(who) => {
                 announced[who].at = None;
             }
+            // By its own clock the time for that is over.
+            What::SetForward(machine) => {
+                for (of, life) in announced.iter_mut().zip(&history.lives) {
+                    of.at = of.at.filter(|_| life.machine != machine);
+                }
+            }
             What::Left(who) => {
                 let stands = announced[who].at.filter(|then| at.saturating_sub(*then) < LOOKS / 2);
                 if stands.is_some() {

@@ -123,7 +123,7 @@ fn beats(history: &History, index: usize, crash: &Loss) -> Option<Loss> {
         matches!(pair, [(_, before, _, written), (_, then, ..)]
             if written.promise == 0 || before.at + taken_over(written.promise) < then.at)
     };
-    let beats = writes.windows(2).rfind(silent).and_then(|pair| pair.last());
+    let beats = writes.windows(2).rfind(silent).and_then(|pair| pair.last()).or(writes.first());
     let seen = beats.map_or(0, |(_, entry, ..)| entry.at + takes_over(history));
     let seen = seen.saturating_sub(crash.at);
     let late = crash.most - history.lives[who].periods.lease - LATE - takes_over(history);

@@ -193,7 +193,7 @@ impl Judge<'_> {
         let mut late = Vec::new();
         for turn in self.turns.iter().filter(ended).filter(|turn| turn.to != Millis::MAX) {
             let (waits, within) = match self.may_ride(turn) {
-                true if self.is_close(who) => (slowly(CLOSE), self.soon(who)),
+                true if self.is_close(who) || self.comes_close(turn) => (slowly(CLOSE), self.soon(who)),
                 true => (slowly(RIDE), four_round_trips(self.history)),
                 false => (0, self.soon(who)),
             };
@@ -216,6 +216,15 @@ impl Judge<'_> {
     fn is_close(&self, who: Who) -> bool {
         let every = self.history.lives[who].every / 1_000_000;
         (1..CLOSE).contains(&every)
+    }
+
+    /// Whether the next slot of its own schedule comes so soon after the one on record, which is of another schedule.
+    fn comes_close(&self, turn: &Ran) -> bool {
+        let before = between(self.history, 0, turn.to).iter().rev();
+        let mut writes = before.filter_map(|e| self.history.carried_out(e.what)?.write.as_ref());
+        let every = self.history.lives[turn.who].every;
+        let since = writes.next().and_then(|write| write.slot.checked_rem(every));
+        since.is_some_and(|since| since > 0 && every - since < CLOSE * 1_000_000)
     }
 
     /// How many writes were made for an outcome alone.
