@@ -181,7 +181,7 @@ impl<'s> OneTurn<'s> {
             Stage::Contending { .. } => Next::Step(None),
             // Frozen since the claim: the turn is not begun any more.
             Stage::Running(_) if now >= self.valid_until => {
-                self.leave(Course::Overran, Event::Leave(None), now);
+                self.leave(Course::Overran, Event::LeaveLate(Outcome::NotStarted), now);
                 self.next(now)
             }
             Stage::Running(turn) => {

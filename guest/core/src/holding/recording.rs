@@ -254,15 +254,16 @@ pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Con
                 order.named(hold.record.successor.as_deref(), took, now, &context.settings.timings);
             }
             if let Some(claim) = hold.claiming.take() {
-                start_turn(&hold, claim, context);
+                claimed(&mut hold, claim, context);
             }
             return Phase::Holding(hold);
         }
         Progress::NotApplied(found, etag) => {
             if let Some(claim) = hold.found(found.clone(), etag.clone()) {
                 // An earlier try got through after all, and its turn was never started.
-                hold.claiming = None;
-                claimed_late(&mut hold, claim, context);
+                (hold.claiming, hold.stalled) = (None, None);
+                context.state.began.put_forward(&hold.record, claim.kind);
+                claimed(&mut hold, claim, context);
                 return Phase::Holding(hold);
             }
             write.begin_again(found, etag, now);
@@ -313,11 +314,9 @@ fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
     context.effects.run = Some(turn);
 }
 
-/// Has the host run a turn that an earlier try claimed; one that leads no longer for long says on
-/// record that it did not begin.
-fn claimed_late(hold: &mut Hold, claim: Claim, context: &mut Context<'_>) {
-    hold.stalled = None;
-    context.state.began.put_forward(&hold.record, claim.kind);
+/// Has the host run the turn that was claimed. One that leads no longer for long, or hands over by now, says on record
+/// that it did not begin.
+fn claimed(hold: &mut Hold, claim: Claim, context: &mut Context<'_>) {
     if context.state.steering.is_final() {
         hold.record.put_outcome(claim.kind, end_of(Outcome::NotStarted, None, context));
         hold.outcome_unwritten = true;

@@ -324,6 +324,9 @@ fn a_freeze_between_the_claim_and_the_turn_keeps_it_from_running() {
     let turned = invocation.all(&mut blob);
     assert_eq!((turned.course, turned.ran), (Course::Overran, false));
     assert!(invocation.ran.is_empty());
+    // So no attempt is used up by it.
+    let finished = Finished { slot: slot("07:10:00"), outcome: Outcome::NotStarted };
+    assert_eq!(blob.record().finished, Some(finished));
 }
 
 #[test]
