@@ -69,6 +69,7 @@
 
 #![deny(missing_docs)]
 
+mod causes;
 pub mod clock;
 pub mod component;
 #[cfg(feature = "compose")]

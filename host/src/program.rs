@@ -1,6 +1,7 @@
 //! What the program `tenure` and its demo take beside the interface of this library. Nothing here is
 //! meant for anybody else, and all of it may change.
 
+pub use crate::causes::causes;
 pub use crate::handler::secrets::is_ours;
 /// Posts each turn to a URL, by the rules of `tenure-webhook`.
 pub use crate::handler::webhook::WebhookHandler;
@@ -62,5 +63,5 @@ pub mod server {
     pub use crate::server::proof::{Intent, authorization, nonce_of};
     pub use crate::server::role::Leader;
     pub use crate::server::summary::Summary;
-    pub use crate::server::watch::{causes, endpoint, listener};
+    pub use crate::server::watch::{endpoint, listener};
 }

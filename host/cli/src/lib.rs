@@ -1,6 +1,8 @@
 //! The program `tenure`: its command line, its logs and its exit codes.
 
 #![deny(missing_docs)]
+// Windows has neither commands as the work nor `tenure lock`.
+#![cfg_attr(not(unix), allow(dead_code, unused_imports))]
 
 mod args;
 mod break_lease;

@@ -14,8 +14,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tenure::clock::BootClock;
 use tenure::contract::{LeaseState, Snapshot};
+use tenure::program::causes;
 use tenure::program::http::{Clients, Unread, whole};
-use tenure::program::server::{self, Intent, authorization, causes, endpoint, nonce_of};
+use tenure::program::server::{self, Intent, authorization, endpoint, nonce_of};
 use tenure::server::ControlToken;
 use tenure::settings::names;
 

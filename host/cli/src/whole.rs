@@ -46,5 +46,5 @@ impl Whole {
 pub(super) fn no_work(shares: u32) -> Box<dyn Handler> {
     let told =
         format!("nothing was run: the work is split into {shares} shares; trigger one of them");
-    Box::new(from_fn(move |_, _| std::future::ready(Err(told.clone()))))
+    Box::new(from_fn(move |_, _| std::future::ready(Err(told.clone().into()))))
 }

@@ -1,6 +1,7 @@
 //! Plugging components together.
 
-use super::order::{export, ordered, register, same, told};
+use super::order::{export, ordered, register, same};
+use crate::causes::causes;
 use wac_graph::{CompositionGraph, NodeId, PackageId};
 
 /// The interface by which a handler is called.
@@ -40,7 +41,7 @@ fn import(graph: &CompositionGraph, package: PackageId, name: &str) -> Option<St
 
 fn alias(graph: &mut CompositionGraph, instance: NodeId, name: &str) -> Result<NodeId, String> {
     let name = export(graph, instance, name)?;
-    graph.alias_instance_export(instance, &name).map_err(told)
+    graph.alias_instance_export(instance, &name).map_err(|error| causes(&error))
 }
 
 fn argue(
@@ -49,5 +50,5 @@ fn argue(
     name: &str,
     argument: NodeId,
 ) -> Result<(), String> {
-    graph.set_instantiation_argument(instance, name, argument).map_err(told)
+    graph.set_instantiation_argument(instance, name, argument).map_err(|error| causes(&error))
 }

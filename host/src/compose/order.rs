@@ -1,5 +1,6 @@
 //! Exports in the order in which hosts look for them.
 
+use crate::causes::causes;
 use wac_graph::types::{ItemKind, Package, are_semver_compatible};
 use wac_graph::{CompositionGraph, EncodeOptions, NodeId, PackageId};
 
@@ -22,10 +23,10 @@ pub fn same(name: &str, other: &str) -> bool {
 pub fn ordered(mut graph: CompositionGraph, instance: NodeId) -> Result<Vec<u8>, String> {
     for name in EXPORTS {
         let name = export(&graph, instance, name)?;
-        let item = graph.alias_instance_export(instance, &name).map_err(told)?;
-        graph.export(item, name).map_err(told)?;
+        let item = graph.alias_instance_export(instance, &name).map_err(|error| causes(&error))?;
+        graph.export(item, name).map_err(|error| causes(&error))?;
     }
-    graph.encode(EncodeOptions::default()).map_err(told)
+    graph.encode(EncodeOptions::default()).map_err(|error| causes(&error))
 }
 
 /// Takes a component into the graph.
@@ -36,7 +37,7 @@ pub fn register(
 ) -> Result<PackageId, String> {
     let package = Package::from_bytes(name, None, bytes.to_vec(), graph.types_mut());
     let package = package.map_err(|error| format!("{error:#}"))?;
-    graph.register_package(package).map_err(told)
+    graph.register_package(package).map_err(|error| causes(&error))
 }
 
 /// The export of an instance that has this name, in whatever version.
@@ -47,15 +48,4 @@ pub fn export(graph: &CompositionGraph, instance: NodeId, name: &str) -> Result<
     };
     let known = exports.keys().find(|known| same(known, name)).cloned();
     known.ok_or_else(|| format!("it does not export {name}"))
-}
-
-/// An error with all of its causes.
-pub fn told(error: impl std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -8,6 +8,7 @@
 use super::error::{Prohibited, Unresolved};
 use super::names::Names;
 use super::place::{Place, place};
+use crate::causes::BoxError;
 use crate::future::BoxFuture;
 use hyper_util::client::legacy::connect::dns::Name;
 use std::collections::{HashMap, hash_map};
@@ -176,8 +177,6 @@ impl Drop for Entry {
         self.shared.under_way().remove(&self.name);
     }
 }
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Service<Name> for Lookups {
     type Response = std::vec::IntoIter<SocketAddr>;

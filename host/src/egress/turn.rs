@@ -8,6 +8,7 @@ use super::place::{PLACE, Place};
 use super::term::reads_as;
 use super::wire::Wire;
 use super::{Authorities, TermHeader, tls};
+use crate::causes::BoxError;
 use crate::deadline::Deadline;
 use crate::future::BoxFuture;
 use crate::trace_parent::TraceParent;
@@ -180,8 +181,6 @@ struct Connector {
     tls: Tls,
     permit: Permit,
 }
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Connector {
     async fn connect(mut self, to: Uri) -> Result<TokioIo<Box<dyn Stream>>, BoxError> {

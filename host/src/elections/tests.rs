@@ -26,7 +26,7 @@ async fn one_is_left_while_the_others_go_on() {
     let store = Store::start(([127, 0, 0, 1], 0).into(), service).await.unwrap();
     let tenure = Tenure::start(&Engine::new().unwrap()).unwrap();
     let candidate = |name: &str| {
-        let work = from_fn(|_, _| std::future::pending::<Result<(), String>>());
+        let work = from_fn(|_, _| std::future::pending());
         tenure.candidate(settings(&store, name), work).grace(Duration::ZERO)
     };
     let (mut handles, mut roles) = (Vec::new(), Vec::new());
@@ -53,7 +53,7 @@ async fn one_is_left_while_the_others_go_on() {
     }
     // One that cannot begin harms nobody.
     let wrong = settings(&store, "a").with(names::LEASE, "5s").with(names::ELECTION, "tests");
-    let wrong = tenure.add(tenure.candidate(wrong, from_fn(|_, _| async { Ok::<_, String>(()) })));
+    let wrong = tenure.add(tenure.candidate(wrong, from_fn(|_, _| async { Ok(()) })));
     let Err(CheckError::Settings(complaints)) = wrong.await else { panic!("it is wrong") };
     let about: BTreeSet<_> = complaints.iter().map(|c| c.setting.as_str()).collect();
     assert_eq!(about, BTreeSet::from([names::ELECTION, names::LEASE]));

@@ -11,6 +11,7 @@ mod tests;
 mod trap;
 pub(crate) mod webhook;
 
+pub use crate::causes::BoxError;
 pub use crate::future::BoxFuture;
 pub use component::{ComponentHandler, InvalidHandler, MEMORY_LIMIT, Options};
 pub use function::{FunctionHandler, from_fn};

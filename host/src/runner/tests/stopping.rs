@@ -198,7 +198,7 @@ fn a_handler_that_ends_at_its_deadline_succeeded_or_was_stopped_but_did_not_fail
                 let (clock, result) = (sleeper.clone(), result.clone());
                 async move {
                     clock.sleep_until(clock.now() + lease.remaining()).await;
-                    result
+                    result.map_err(Into::into)
                 }
             });
             let told = log.clone();

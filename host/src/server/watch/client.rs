@@ -8,6 +8,7 @@
 use super::super::board::Board;
 use super::stream::SILENCE;
 use super::{News, VERSION};
+use crate::causes::causes;
 use crate::egress::{Authorities, Clients};
 use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -315,12 +316,6 @@ pub fn endpoint(at: &Url, path: &str, election: Option<&str>) -> Url {
         url.query_pairs_mut().append_pair("election", election);
     }
     url
-}
-
-/// An error with all that led to it, in one line.
-pub fn causes(error: &dyn std::error::Error) -> String {
-    let chain = std::iter::successors(Some(error), |error| error.source());
-    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]

@@ -193,7 +193,9 @@ impl Judge<'_> {
         let mut late = Vec::new();
         for turn in self.turns.iter().filter(ended).filter(|turn| turn.to != Millis::MAX) {
             let (waits, within) = match self.may_ride(turn) {
-                true if self.is_close(who) || self.comes_close(turn) => (slowly(CLOSE), self.soon(who)),
+                true if self.is_close(who) || self.comes_close(turn) => {
+                    (slowly(CLOSE), self.soon(who))
+                }
                 true => (slowly(RIDE), four_round_trips(self.history)),
                 false => (0, self.soon(who)),
             };
