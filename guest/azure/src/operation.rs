@@ -44,12 +44,12 @@ pub enum Operation {
         /// Only when the blob is still as it was seen.
         if_match: Option<ETag>,
     },
-    /// *Lease Blob*, renew (Holding). The same request again is safe.
+    /// *Lease Blob*, renew (protocol.md §5). The same request again is safe.
     Renew {
         /// The id that holds the lease.
         lease: LeaseId,
     },
-    /// *Lease Blob*, change (Handing over): gives the lease to another id, without a new period.
+    /// *Lease Blob*, change (protocol.md §7.2): gives the lease to another id, without a new period.
     Change {
         /// The id that holds the lease.
         lease: LeaseId,

@@ -71,7 +71,7 @@ fn class(operation: &Operation, status: u16, code: &str) -> Class {
     read(operation, status, &[("x-ms-error-code", code)]).class
 }
 
-/// The rows of azure-lease-facts.md §3, for acquire and for renew, and the special rows of the
+/// The rows of protocol.md §3, for acquire and for renew, and the special rows of the
 /// create.
 #[test]
 fn every_row_of_the_facts() {

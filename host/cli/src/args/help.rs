@@ -38,8 +38,9 @@ Instead of --handler, any program can be the work. It is started again for each 
 
   tenure run --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
 
-It sees this environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_TERM, \
-TENURE_SLOT, TENURE_ATTEMPT, TENURE_VALUE (of --on-start), with --shares TENURE_SHARE_INDEX and TENURE_SHARE_COUNT, \
+It sees this environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_ELECTION, \
+TENURE_TERM, TENURE_SLOT, TENURE_ATTEMPT, TENURE_IDEMPOTENCY_KEY, TENURE_VALUE (of --on-start), TENURE_TRIGGER (of \
+`tenure trigger`), with --shares TENURE_SHARE_INDEX and TENURE_SHARE_COUNT, \
 and TENURE_DEADLINE, the time at which it is killed; most renewals extend it. Exit code 0 is success. The program \
 and everything that it started get SIGTERM one stop time before the leadership ends, and SIGKILL half a second \
 before the end. Processes that it leaves behind are killed too. A turn that got SIGTERM counts as cut off or timed \
@@ -75,11 +76,11 @@ Every option that names a variable can be set by it; the command line takes prec
 credential come from the variables that Azure's own tools know, never from an argument: \
 AZURE_STORAGE_CONNECTION_STRING; or AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, \
 AZURE_STORAGE_AUTH_TOKEN, an application (AZURE_CLIENT_SECRET), or else the identity of the workload or the machine. \
-Tenure uses the first one that is set, in this order, and names it in the first line of the log; TENURE_CREDENTIAL \
+Tenure uses the first one that is set, in this order, and names it in the log's line `tenure`; TENURE_CREDENTIAL \
 overrides the choice. Instead of a secret in a variable NAME, the variable NAME_FILE may name a file that holds it; \
 the file is read again every few seconds.
 
-On SIGTERM, SIGINT or SIGHUP it begins no new turn, gives the running one the grace to end and then stops it, \
+On SIGTERM or SIGINT, or on SIGHUP without a service manager, it begins no new turn, gives the running one the grace to end and then stops it, \
 releases the lease and ends; a second signal, more than a second later, ends it at once. On SIGUSR1 it writes its \
 role to standard error. It tells systemd when it is ready, what its role is, and that it still makes progress \
 (Type=notify, WatchdogSec=).
@@ -116,7 +117,8 @@ and SIGUSR2. While it waits, they end the waiting.
 The lock is an election's blob, so `tenure status`, `history` and `break` work on it. No other election should use it.
 
 Exit codes: the command's own; 128 and the number of a signal, if one ended the command or the waiting; 75 the lock \
-was not acquired in time, or was not free, and nothing was run; 76 the lock was lost while the command ran, and the \
+was not acquired in time, or at once with --if-free, and nothing was run (it is held, or the account did not answer \
+or refused: standard error says which); 76 the lock was lost while the command ran, and the \
 command was ended for that; 125 something was wrong with the settings or with this program itself, and nothing was \
 run; 126 the command cannot be executed; 127 there is no such command.";
 
@@ -132,7 +134,7 @@ leader put on record, it learns of changes at once. Then --poll 60s is enough: 8
 
 For an application that is to act itself while it leads, see `tenure run --no-work`.
 
-It ends with SIGTERM, SIGINT or SIGHUP. Exit codes: 0 it was ended; 1 a second signal ended it; 2 something was \
+It ends with SIGTERM or SIGINT, or with SIGHUP without a service manager. Exit codes: 0 it was ended; 1 a second signal ended it; 2 something was \
 wrong with the settings, and nothing was sent.";
 
 pub(super) const CHECK_HELP: &str = "\
@@ -188,8 +190,8 @@ is an election of its own, BLOB.share.S.I-of-n for share I of the S-th split; it
 since when. A share moves when its holder is not the one in the plan, or when it has none. A member without a sign \
 has left or died, or will soon be dropped. With more than 1,000 shares, only the plan is shown.
 
-Exit codes: 0 each share is held by the member that should hold it; 1 not each is, or another number was asked for; \
-2 it could not be found out.";
+Exit codes: 0 each share is held by the member that should hold it; 1 some shares are not, another \
+number was asked for, or the election has no plan; 2 it could not be found out.";
 
 pub(super) const RESHARE_HELP: &str = "\
 All work stops in all processes, since two splits must not run side by side. The leader of the whole closes each \
@@ -202,14 +204,15 @@ only.
 It asks for confirmation first. `tenure shares` shows the progress.
 
 Exit codes: 0 it was asked for, or is so already; 1 it was not, or may have been; 2 something was wrong with the \
-settings, or nobody was there to agree.";
+settings, there is no plan yet, or it was not confirmed.";
 
 pub(super) const STEER_HELP: &str = "\
 The candidate must run with --listen and a control token; the same token is given here, by the variable \
 TENURE_CONTROL_TOKEN or --control-token-file. Without --at, the order goes to the leader at the address that it put \
 on record (--address, an http:// or https:// URL of its listener).
 
-Exit codes: 0 it is done; 1 it was ordered, but did not happen in time; 2 it was not ordered, and nothing has changed.";
+Exit codes: 0 it is done; 1 it was ordered, but did not happen in time; 2 it was not ordered, \
+or the transfer failed: the leader still leads.";
 
 pub(super) const PAUSE_HELP: &str = "\
 The candidate must run with --listen and a control token; the same token is given here, by the variable \
@@ -223,7 +226,7 @@ it put on record. That needs permission to write there, but no control token. Wi
 trigger: that needs the control token (TENURE_CONTROL_TOKEN or --control-token-file), but no access to the account.
 
 The turn is claimed like any other, after the one that runs, and before slots that wait. It is run once, or with \
---delivery at-least-once until it succeeds. When nobody leads, or all candidates are paused, the next leader runs \
+--delivery at-least-once until it succeeds or --max-attempts is reached. When nobody leads, or all candidates are paused, the next leader runs \
 it. One that nobody claims within an hour is not run. Eight may wait at a time. Work that lasts as long as the \
 leadership (--while-leading) has no turns, so it is refused.
 
@@ -241,7 +244,7 @@ leader has stopped: no two leaders overlap. With a shorter period it goes on unt
 overlap with the next leader.
 
 Exit codes: 0 the lease is broken, or nobody held it; 1 it was not broken; 2 something was wrong with the settings, \
-or nobody was there to agree.";
+there is no such election, or it was not confirmed.";
 
 pub(super) const RESET_SLOT_HELP: &str = "\
 A slot in the future is a problem that every leader reports: somebody wrote the record by hand, or the service's \
@@ -250,4 +253,4 @@ leader's has expired. Its scheduled turns wait anyway; a turn for --on-start wou
 while a clock was ahead run again when they come.
 
 Exit codes: 0 there is no such slot any more; 1 it was not done; 2 something was wrong with the settings, there is \
-no such election, or nobody was there to agree.";
+no such election, or it was not confirmed.";

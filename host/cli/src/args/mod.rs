@@ -40,7 +40,7 @@ pub(super) enum Command {
     /// Checks the settings of `tenure run`, and shows what they mean: schedule, work, account
     #[command(after_help = CHECK_HELP)]
     Check,
-    /// Runs a command once, while it holds the lease of a blob, and ends with its exit code
+    /// Holds the lease of a blob while a command runs once, and ends with the command's exit code
     #[cfg(unix)]
     #[command(after_help = LOCK_HELP)]
     Lock,

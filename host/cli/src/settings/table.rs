@@ -163,14 +163,14 @@ settings! {
     CONFIG = Setting {
         name: "config", variable: "TENURE_CONFIG", kind: Kind::File, commands: OF_THE_FILE,
         scope: Scope::Elsewhere,
-        help: "A file with values for these options, for one election or for several; see docs/configuration.md. The \
+        help: "A file with values for these options, for one election or for several; see the page Configuration of the documentation. The \
                command line and variables take precedence",
         heading: ELECTIONS, ..ROW
     };
     ELECTION = Setting {
         name: "election", variable: names::ELECTION, kind: Kind::Text("CONTAINER/BLOB"),
         commands: ALL, bare_in: OF_ONE, scope: Scope::One,
-        help: "The election: a container and a blob in it; both are created when missing",
+        help: "The election: a container and a blob in it; candidates create both when they are missing",
         more: "Each job needs a blob of its own; a blob that holds anything else is refused and left \
                untouched",
         heading: ELECTIONS, ..PASSED_ON

@@ -3,11 +3,11 @@
 //! Judged wherever no fault disturbs the others: from ten seconds before the loss until a leader
 //! must be there, and somebody else lives all that time.
 //!
-//! - Crash: `L + 2 s + D + poll + 4 round trips`, where D is how late a request was carried out
+//! - Crash: `L + 2 s + Z + poll + 4 round trips`, where Z is how late a request was carried out
 //!   that the leader had sent before.
 //! - Crash of a leader that beats, where somebody lives who takes over before a lease ends: the promise on
-//!   record and a sixteenth of it, two looks, D as above, and six round trips.
-//! - Release, also by a last will (§7.3): `poll + 4 round trips` from when the store took it. No D: a request
+//!   record and a sixteenth of it, two looks, Z as above, and six round trips.
+//! - Release, also by a last will (§7.3): `poll + 4 round trips` from when the store took it. No Z: a request
 //!   that comes late finds the record changed.
 //! - Change to a successor: the same. The successor stands there, and asks for its lease twice a
 //!   second. Where round trips are long: seven of them and two such pauses. It may have asked just
