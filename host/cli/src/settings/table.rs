@@ -163,8 +163,8 @@ settings! {
     CONFIG = Setting {
         name: "config", variable: "TENURE_CONFIG", kind: Kind::File, commands: OF_THE_FILE,
         scope: Scope::Elsewhere,
-        help: "A file with values for these options, for one election or for several; see the page Configuration of the documentation. The \
-               command line and variables take precedence",
+        help: "A file with values for these options, for one election or for several; see the page Configuration \
+               of the documentation. The command line and variables take precedence",
         heading: ELECTIONS, ..ROW
     };
     ELECTION = Setting {
