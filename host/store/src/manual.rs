@@ -1,4 +1,4 @@
-//! What is played and what is not, for people: made of the rows by which requests are judged.
+//! What is supported and what is not, for people: made of the rows by which requests are judged.
 
 #[cfg(test)]
 use super::operation::On;
@@ -59,7 +59,7 @@ fn tables() -> String {
         let on = place(row.on);
         text.push_str(&format!("| {title} | {methods} {on}{comp} | {parameters} | {headers} |\n"));
     }
-    text.push_str("\n| Not played | Request |\n|---|---|\n");
+    text.push_str("\n| Not supported | Request |\n|---|---|\n");
     for (on, comp, title) in NOT_PLAYED {
         text.push_str(&format!("| {title} | {} `comp={comp}` |\n", place(*on)));
     }

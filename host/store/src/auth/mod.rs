@@ -1,6 +1,6 @@
 //! Who may ask, and for what: an account key opens everything of its account, a shared access signature what it says.
 //!
-//! Not played, and refused: Entra tokens and Shared Key Lite; of shared access signatures those by a stored access
+//! Not supported, and refused: Entra tokens and Shared Key Lite; of shared access signatures those by a stored access
 //! policy (`si`) and those by a user delegation key (`skoid`), for snapshots, versions and directories, with an address
 //! range (`sip`) or an encryption scope (`ses`), and versions before 2020-12-06.
 
