@@ -1,6 +1,5 @@
 //! Handing over: an order comes about, or its leader tells that it does not. The lease goes to a
-//! successor that announced itself just before; one that could not be given in time is released to anybody;
-//! and a successor that leaves takes its announcement back.
+//! successor that announced itself just before; one that could not be given in time is released to anybody.
 
 use std::collections::BTreeMap;
 
@@ -50,18 +49,11 @@ const LONGEST_SEEN: Millis = 8_000;
 const OFFERED: Millis = 4_000;
 const LAST_WRITE: Millis = 1_000;
 
-/// The answer to a successor that asks for its lease when nobody holds one.
-const NOBODY: &str = "LeaseNotPresentWithBlobOperation";
-
-/// How long after it announced itself a successor may be given the lease.
-const LOOKS: Millis = 60_000;
-
-/// Judges each order, each change of the lease, and each successor that leaves.
+/// Judges each order, and each change of the lease.
 pub fn handing_over(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
     violations.extend(orders(history));
     violations.extend(changes(history));
-    violations.extend(announcements(history));
     violations
 }
 
@@ -448,81 +440,6 @@ fn changes(history: &History) -> Vec<Violation> {
             }
             !late
         });
-    }
-    violations
-}
-
-/// What a successor announced, as long as that may bring it a lease.
-#[derive(Clone, Copy, Default)]
-struct Announced {
-    at: Option<Millis>,
-    leaves: bool,
-}
-
-fn announcements(history: &History) -> Vec<Violation> {
-    let mut announced = vec![Announced::default(); history.lives.len()];
-    let mut term = None;
-    let mut violations = Vec::new();
-    for Entry { at, what } in &history.entries {
-        match *what {
-            // Of a write with another answer it does not know the tag, without which none is taken back.
-            What::Answered(number, Answer { status: 201, .. }) => {
-                let asked = &history.asked[number];
-                // One of an earlier term is nothing to the leader: it was late to hear of that one's end.
-                let counts = asked.announced_in.is_some() && asked.announced_in == term;
-                if counts && !announced[asked.who].leaves {
-                    announced[asked.who].at = Some(*at);
-                }
-            }
-            // Nobody leads any more who could give it the lease.
-            What::Answered(number, Answer { status: 412, code: NOBODY, .. }) => {
-                announced[history.asked[number].who].at = None;
-            }
-            What::Sent(number) => {
-                let asked = &history.asked[number];
-                match asked.step {
-                    // Of what became of this one it may not have heard.
-                    Step::Notice if asked.announces => announced[asked.who].at = None,
-                    // It knows that nobody leads any more who could give it the lease.
-                    Step::Acquire | Step::Raise => announced[asked.who].at = None,
-                    _ => {}
-                }
-            }
-            // An announcement counts for one term, and until the lease of its leader was given up or broken.
-            What::Handled(..) => {
-                let Some(asked) = history.carried_out(*what) else { continue };
-                let written = asked.write.as_ref().map(|written| written.term);
-                let raised = written.filter(|new| Some(*new) != term);
-                term = raised.or(term);
-                // Whoever was given the lease is no leader, and the one that gave it is none any more.
-                let given = asked.step == Step::HandOver;
-                let given_up = matches!(asked.step, Step::Release | Step::Will | Step::Break);
-                for (who, of) in announced.iter_mut().enumerate() {
-                    // What a successor gives back itself is no excuse for it.
-                    if raised.is_some() || given || (given_up && who != asked.who) {
-                        of.at = None;
-                    }
-                }
-            }
-            What::ToldToLeave(who) => announced[who].leaves = true,
-            What::Paused(who) | What::Killed(who) | What::Forgot(who) => {
-                announced[who].at = None;
-            }
-            // By its own clock the time for that is over.
-            What::SetForward(machine) => {
-                for (of, life) in announced.iter_mut().zip(&history.lives) {
-                    of.at = of.at.filter(|_| life.machine != machine);
-                }
-            }
-            What::Left(who) => {
-                let stands = announced[who].at.filter(|then| at.saturating_sub(*then) < LOOKS / 2);
-                if stands.is_some() {
-                    let what = format!("c{who} leaves, and does not take its announcement back");
-                    violations.push(violation("hand over", *at, what));
-                }
-            }
-            _ => {}
-        }
     }
     violations
 }

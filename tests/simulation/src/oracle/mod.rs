@@ -4,6 +4,7 @@
 //! It looks at the order of what the store took, at what was on the wire, and at when handlers
 //! worked. The clocks of candidates are known to it; what candidates believe is not.
 
+mod announced;
 mod answers;
 mod beats;
 mod calm;
@@ -64,6 +65,7 @@ pub fn judge(history: &History, class: Class) -> Vec<Violation> {
     violations.extend(progress::progress(history));
     violations.extend(giving_back::giving_back(history));
     violations.extend(handing_over::handing_over(history));
+    violations.extend(announced::announcements(history));
     violations.extend(hints::hints(history));
     violations.extend(listing::kept(history));
     violations.sort_by_key(|violation| violation.at);

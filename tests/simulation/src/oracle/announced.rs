@@ -1,0 +1,88 @@
+//! A successor that leaves takes its announcement back.
+
+use super::super::fault::Step;
+use super::super::history::{Answer, Entry, History, What};
+use super::super::world::Millis;
+use super::{Violation, violation};
+
+/// The answer to a successor that asks for its lease when nobody holds one.
+const NOBODY: &str = "LeaseNotPresentWithBlobOperation";
+
+/// How long after it announced itself a successor may be given the lease.
+const LOOKS: Millis = 60_000;
+
+/// What a successor announced, as long as that may bring it a lease.
+#[derive(Clone, Copy, Default)]
+struct Announced {
+    at: Option<Millis>,
+    leaves: bool,
+}
+
+/// Judges each successor that leaves.
+pub fn announcements(history: &History) -> Vec<Violation> {
+    let mut announced = vec![Announced::default(); history.lives.len()];
+    let mut term = None;
+    let mut violations = Vec::new();
+    for Entry { at, what } in &history.entries {
+        match *what {
+            // Of a write with another answer it does not know the tag, without which none is taken back.
+            What::Answered(number, Answer { status: 201, .. }) => {
+                let asked = &history.asked[number];
+                // One of an earlier term is nothing to the leader: it was late to hear of that one's end.
+                let counts = asked.announced_in.is_some() && asked.announced_in == term;
+                if counts && !announced[asked.who].leaves {
+                    announced[asked.who].at = Some(*at);
+                }
+            }
+            // Nobody leads any more who could give it the lease.
+            What::Answered(number, Answer { status: 412, code: NOBODY, .. }) => {
+                announced[history.asked[number].who].at = None;
+            }
+            What::Sent(number) => {
+                let asked = &history.asked[number];
+                match asked.step {
+                    // Of what became of this one it may not have heard.
+                    Step::Notice if asked.announces => announced[asked.who].at = None,
+                    // It knows that nobody leads any more who could give it the lease.
+                    Step::Acquire | Step::Raise => announced[asked.who].at = None,
+                    _ => {}
+                }
+            }
+            // An announcement counts for one term, and until the lease of its leader was given up or broken.
+            What::Handled(..) => {
+                let Some(asked) = history.carried_out(*what) else { continue };
+                let written = asked.write.as_ref().map(|written| written.term);
+                let raised = written.filter(|new| Some(*new) != term);
+                term = raised.or(term);
+                // Whoever was given the lease is no leader, and the one that gave it is none any more.
+                let given = asked.step == Step::HandOver;
+                let given_up = matches!(asked.step, Step::Release | Step::Will | Step::Break);
+                for (who, of) in announced.iter_mut().enumerate() {
+                    // What a successor gives back itself is no excuse for it.
+                    if raised.is_some() || given || (given_up && who != asked.who) {
+                        of.at = None;
+                    }
+                }
+            }
+            What::ToldToLeave(who) => announced[who].leaves = true,
+            What::Paused(who) | What::Killed(who) | What::Forgot(who) => {
+                announced[who].at = None;
+            }
+            // By its own clock the time for that is over.
+            What::SetForward(machine) => {
+                for (of, life) in announced.iter_mut().zip(&history.lives) {
+                    of.at = of.at.filter(|_| life.machine != machine);
+                }
+            }
+            What::Left(who) => {
+                let stands = announced[who].at.filter(|then| at.saturating_sub(*then) < LOOKS / 2);
+                if stands.is_some() {
+                    let what = format!("c{who} leaves, and does not take its announcement back");
+                    violations.push(violation("hand over", *at, what));
+                }
+            }
+            _ => {}
+        }
+    }
+    violations
+}
