@@ -211,7 +211,10 @@ impl Judge<'_> {
         let lasts = self.history.lives.iter().all(|life| life.every == 0);
         let anew = lasts && write.attempt == 0;
         let stands = self.history.told_time(at) < self.history.service_time(at);
-        let ahead = before.slot > write.slot && (stands || self.history.is_behind(at));
+        // Its leader may have heard the time just before the clock was set right again.
+        let heard = at.saturating_sub(4 * self.history.latency);
+        let behind = self.history.is_behind(at) || self.history.is_behind(heard);
+        let ahead = before.slot > write.slot && (stands || behind);
         if anew && (before.slot == write.slot || ahead) {
             return;
         }
