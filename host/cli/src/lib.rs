@@ -1,7 +1,7 @@
 //! The program `tenure`: its command line, its logs and its exit codes.
 
 #![deny(missing_docs)]
-// Windows has neither commands as the work nor `tenure lock`.
+// Windows has neither commands as the work nor `tenure lock`, so what only they use is unused there.
 #![cfg_attr(not(unix), allow(dead_code, unused_imports))]
 
 mod args;

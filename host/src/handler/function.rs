@@ -36,3 +36,33 @@ where
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{lease, turn};
+    use super::*;
+
+    #[tokio::test]
+    async fn an_error_of_any_kind_is_told_with_what_led_to_it() {
+        #[derive(Debug)]
+        struct Unsaved(std::num::ParseIntError);
+        impl std::fmt::Display for Unsaved {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("nothing was saved")
+            }
+        }
+        impl std::error::Error for Unsaved {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let work = from_fn(|_, _| async {
+            "x".parse::<u8>().map_err(Unsaved)?;
+            Ok(())
+        });
+        let told = "nothing was saved: invalid digit found in string".to_owned();
+        assert_eq!(work.on_tick(turn(), lease()).await, TurnEnd::Failed(told));
+        let work = from_fn(|_, _| async { Err("in words".into()) });
+        assert_eq!(work.on_tick(turn(), lease()).await, TurnEnd::Failed("in words".to_owned()));
+    }
+}

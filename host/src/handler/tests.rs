@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-fn turn() -> Turn {
+pub(super) fn turn() -> Turn {
     Turn {
         election: "jobs/report".to_owned(),
         key: "acme/jobs/report/1970-01-01T00:00:01.500Z".to_owned(),
@@ -53,7 +53,7 @@ fn load(
     handler.map(|handler| (handler, lines)).map_err(|error| error.to_string())
 }
 
-fn lease() -> Deadline {
+pub(super) fn lease() -> Deadline {
     Deadline::new(BootClock::new().reading(), Duration::MAX)
 }
 

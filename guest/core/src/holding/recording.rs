@@ -314,8 +314,8 @@ fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
     context.effects.run = Some(turn);
 }
 
-/// Has the host run the turn that was claimed. One that leads no longer for long, or hands over by now, says on record
-/// that it did not begin.
+/// Has the host run the turn that was claimed. A leader that gives its leadership up says on record that the turn did
+/// not begin.
 fn claimed(hold: &mut Hold, claim: Claim, context: &mut Context<'_>) {
     if context.state.steering.is_final() {
         hold.record.put_outcome(claim.kind, end_of(Outcome::NotStarted, None, context));

@@ -40,8 +40,8 @@ Instead of --handler, any program can be the work. It is started again for each 
 
 It sees this environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_ELECTION, \
 TENURE_TERM, TENURE_SLOT, TENURE_ATTEMPT, TENURE_IDEMPOTENCY_KEY, TENURE_VALUE (of --on-start), TENURE_TRIGGER (of \
-`tenure trigger`), with --shares TENURE_SHARE_INDEX and TENURE_SHARE_COUNT, \
-and TENURE_DEADLINE, the time at which it is killed; most renewals extend it. Exit code 0 is success. The program \
+`tenure trigger`), with --shares TENURE_SHARE_INDEX and TENURE_SHARE_COUNT, and TENURE_DEADLINE, the \
+time at which it is killed; most renewals extend it. Exit code 0 is success. The program \
 and everything that it started get SIGTERM one stop time before the leadership ends, and SIGKILL half a second \
 before the end. Processes that it leaves behind are killed too. A turn that got SIGTERM counts as cut off or timed \
 out, whatever its exit code. Pass the term on to whatever it writes to.
@@ -80,8 +80,8 @@ Tenure uses the first one that is set, in this order, and names it in the log's 
 overrides the choice. Instead of a secret in a variable NAME, the variable NAME_FILE may name a file that holds it; \
 the file is read again every few seconds.
 
-On SIGTERM or SIGINT, or on SIGHUP without a service manager, it begins no new turn, gives the running one the grace to end and then stops it, \
-releases the lease and ends; a second signal, more than a second later, ends it at once. On SIGUSR1 it writes its \
+On SIGTERM or SIGINT, or on SIGHUP without a service manager, it begins no new turn, gives the running one the \
+grace to end and then stops it, releases the lease and ends; a second signal, more than a second later, ends it at once. On SIGUSR1 it writes its \
 role to standard error. It tells systemd when it is ready, what its role is, and that it still makes progress \
 (Type=notify, WatchdogSec=).
 

@@ -220,13 +220,17 @@ impl Judge<'_> {
         (1..CLOSE).contains(&every)
     }
 
-    /// Whether the next slot of its own schedule comes so soon after the one on record, which is of another schedule.
+    /// Whether the next slot of its own schedule is to come, and so soon after the one on record, which is of another
+    /// schedule.
     fn comes_close(&self, turn: &Ran) -> bool {
         let before = between(self.history, 0, turn.to).iter().rev();
         let mut writes = before.filter_map(|e| self.history.carried_out(e.what)?.write.as_ref());
-        let every = self.history.lives[turn.who].every;
-        let since = writes.next().and_then(|write| write.slot.checked_rem(every));
-        since.is_some_and(|since| since > 0 && every - since < CLOSE * 1_000_000)
+        let Life { every, delay, .. } = self.history.lives[turn.who];
+        let Some(slot) = writes.next().map(|write| write.slot) else { return false };
+        let Some(since) = slot.checked_rem(every).filter(|since| *since > 0) else { return false };
+        let next = slot - since + every;
+        let comes = next + delay > self.history.service_time(turn.to);
+        comes && next - slot < CLOSE * 1_000_000
     }
 
     /// How many writes were made for an outcome alone.
