@@ -59,6 +59,8 @@ pub struct Life {
     pub every: u64,
     /// How long after its instant a slot is due, in nanoseconds.
     pub delay: u64,
+    /// It plays an older version, to which some fields are unknown, and does not know again what it wrote there.
+    pub older: bool,
 }
 
 /// Periods of a candidate, in milliseconds.

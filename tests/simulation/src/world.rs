@@ -14,7 +14,7 @@ use super::dice::Dice;
 use super::fault::{Fault, Step};
 use super::gate::{Gate, Process};
 use super::history::{Entry, History, Life, What, Who};
-use super::plan::{Ambush, Beginning, Plan, Trait};
+use super::plan::{Ambush, Beginning, Plan, Trait, Version};
 use super::service::Service;
 use super::wire::Wire;
 
@@ -174,7 +174,8 @@ impl World {
         state.running[machine] = Some(who);
         let (every, delay) = self.plan.timer_of(machine);
         let periods = plan.periods();
-        state.history.lives.push(Life { machine, rate, periods, every, delay });
+        let older = plan.version == Version::Older;
+        state.history.lives.push(Life { machine, rate, periods, every, delay, older });
         state.spoils_the_start(now, who);
         for (what, has) in
             [(Trait::Timings, plan.timings.is_some()), (Trait::WarmUp, plan.warm_up > 0)]

@@ -10,7 +10,9 @@
 //!   apart.
 
 use super::super::fault::Step;
-use super::super::history::{Entry, History, Label, Life, Periods, Triggered, What, Who, Written};
+use super::super::history::{
+    Entry, History, Label, Life, Number, Periods, Triggered, What, Who, Written,
+};
 use super::super::token::GOOD;
 use super::super::world::Millis;
 use super::calm::{Calm, Leadership, between, four_round_trips, slowly};
@@ -244,20 +246,30 @@ impl Judge<'_> {
         let ends = turns.iter().skip(1).map(|next| next.from).chain([leadership.to]);
         let mut more = Vec::new();
         for (turn, end) in turns.iter().zip(ends).filter(|(turn, end)| turn.to < *end) {
-            let alone = |entry: &&Entry| match entry.what {
+            let entries = between(history, turn.to, end - 1);
+            let alone = |entry: &Entry| match entry.what {
                 What::Sent(number) => {
                     let asked = &history.asked[number];
-                    (asked.who, asked.step, asked.lease) == (who, Step::Outcome, leadership.lease)
+                    let whose = (asked.who, asked.step, asked.lease);
+                    (whose == (who, Step::Outcome, leadership.lease)).then_some(number)
                 }
-                _ => false,
+                _ => None,
             };
-            let writes = between(history, turn.to, end - 1).iter().filter(alone).count();
+            let sent: Vec<_> = entries.iter().filter_map(alone).collect();
+            let writes = sent.len();
+            // One that plays an older version reads its outcome back without recognising it, and writes it again.
+            let is_lost = |number: &&Number| {
+                let answers = |e: &Entry| matches!(e.what, What::Answered(of, _) if of == **number);
+                history.lives[who].older && !entries.iter().any(answers)
+            };
+            let repeats = sent.iter().filter(is_lost).count();
             // A beat comes at any rate; and before the lease is given back there is no other claim.
             let beats = history.lives[who].periods.failover.is_some();
             let rides = self.is_close(who) && turn.label.is_none() && self.may_ride(turn);
             let rides = rides && !beats && end < leadership.to;
             let most = usize::from(!rides || self.had_another(turn))
-                + usize::from(self.slot_is_given_up(turn));
+                + usize::from(self.slot_is_given_up(turn))
+                + repeats;
             if writes > most && self.is_free_after(who, turn, end) {
                 let slot = turn.slot / 1_000_000_000;
                 let what =
