@@ -224,6 +224,8 @@ impl<'s> OneTurn<'s> {
             _ if snapshot.incumbent.is_none() => self.stage = Stage::Contending { at: now },
             Some(Duration::ZERO) => self.stage = Stage::Contending { at: now },
             Some(wait) if wait <= SOON && !self.waited => {
+                // Answers tell whole seconds: by the next one it is due only when such a second has begun.
+                let wait = Duration::from_secs(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
                 self.waited = true;
                 self.patient_until += wait;
                 self.stage = Stage::Reading { at: now + wait };

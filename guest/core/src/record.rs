@@ -365,6 +365,11 @@ impl Record {
     /// Forgets how a turn of this slot ended: it is claimed again. The newest failure stays on record.
     pub(super) fn forget_end(&mut self, slot: Timestamp) {
         self.finished = self.finished.filter(|finished| finished.slot != slot);
+        // A word of a newer version was about the attempt before.
+        if self.unknown.get(field::FINISHED) == Some(slot.to_rfc3339().as_str()) {
+            self.unknown.remove(field::FINISHED);
+            self.unknown.remove(field::OUTCOME);
+        }
     }
 
     /// Puts on record how the newest turn of that kind ended.

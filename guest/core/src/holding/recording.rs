@@ -184,7 +184,7 @@ pub(super) fn next(hold: &mut Hold, context: &mut Context<'_>) -> Option<Outgoin
     decide(hold, context);
     let write = hold.write.as_ref().filter(|write| write.pace.next <= context.now)?;
     let (now, timings) = (context.now, &context.settings.timings);
-    let timeout = match timings.failover {
+    let timeout = match timings.failover.filter(|_| hold.beats.is_some()) {
         Some(failover) => failover.timeout(hold.left(now)).min(timings.request_timeout),
         None => timings.for_a_write(now, hold.renew.next, hold.valid_until),
     };

@@ -87,6 +87,31 @@ fn records_of_earlier_versions_read_as_they_did() {
     assert_eq!(read.write(), before);
 }
 
+/// Written by the version after an update, and read by the one before it.
+#[test]
+fn an_outcome_of_a_newer_version_goes_when_its_slot_is_claimed_again() {
+    let mut fields = record().write();
+    fields.insert("tenureoutcome".into(), "postponed".into());
+    let mut read = Record::read(&fields).unwrap().unwrap();
+    assert_eq!(read.finished, None);
+    let slot = record().finished.unwrap().slot;
+    let kept = ["tenurefinished", "tenureoutcome"];
+    read.forget_end(slot.plus(Duration::from_secs(1)));
+    assert!(kept.iter().all(|name| read.write().get(name) == fields.get(name)));
+    read.forget_end(slot);
+    assert!(kept.iter().all(|name| read.write().get(name).is_none()));
+}
+
+#[test]
+fn a_trigger_with_an_outcome_of_a_newer_version_spoils_no_record() {
+    let mut fields = record().write();
+    fields.insert("tenuretriggers".into(), "00000000000000017.00000000000000020".into());
+    let earlier = Record::read(&fields).unwrap().unwrap().triggers.earlier;
+    assert_eq!(earlier, [(1, None), (2, Some(Outcome::Succeeded))]);
+    fields.insert("tenuretriggers".into(), "0000000000000001x".into());
+    assert!(Record::read(&fields).is_err());
+}
+
 #[test]
 fn the_last_turns_that_ended_are_told_in_words_and_what_is_no_end_is_none() {
     let written = record().write();

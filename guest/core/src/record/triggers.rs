@@ -117,7 +117,8 @@ impl Triggers {
             let (id, outcome) = word.split_at_checked(16)?;
             let outcome = match outcome {
                 "" => None,
-                digit => Some(*Outcome::ALL.get(digit.parse::<usize>().ok()?)?),
+                // One of a newer version is not known here.
+                digit => Outcome::ALL.get(digit.parse::<usize>().ok()?).copied(),
             };
             Some((u64::from_str_radix(id, 16).ok()?, outcome))
         };

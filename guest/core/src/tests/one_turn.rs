@@ -264,6 +264,17 @@ fn a_turn_that_is_due_in_a_moment_is_waited_for() {
     assert_eq!(turned.course, Course::NothingDue);
 }
 
+/// Answers tell whole seconds.
+#[test]
+fn a_turn_that_is_due_within_a_second_is_waited_for_too() {
+    let settings = &[(variable::EVERY, "10m"), (variable::JITTER, "1s")];
+    for at in (599_000..600_000).step_by(50) {
+        let mut blob = Blob::with_record(before());
+        let turned = Invocation::at(millis(at), 1, settings).all(&mut blob);
+        assert_eq!(turned.course, Course::Succeeded, "at {at}: {turned:?}");
+    }
+}
+
 #[test]
 fn the_first_invocation_of_all_begins_the_count() {
     let mut blob = Blob::default();

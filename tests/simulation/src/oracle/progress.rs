@@ -9,6 +9,8 @@
 //! - It costs one request at most, and none where slots have one turn at most and come less than ten seconds
 //!   apart.
 
+use tenure_core::Missed;
+
 use super::super::fault::Step;
 use super::super::history::{
     Entry, History, Label, Life, Number, Periods, Triggered, What, Who, Written,
@@ -128,6 +130,9 @@ impl Judge<'_> {
             if writes.next().is_some_and(|write| write.slot >= slot) {
                 continue;
             }
+            if history.rules.missed == Missed::Skip && self.is_missed(who, slot + delay, end) {
+                continue;
+            }
             // A date that differs by much counts when the next one agrees.
             if dates::told(history, who, end).is_none_or(|told| told < slot + delay) {
                 continue;
@@ -139,6 +144,12 @@ impl Judge<'_> {
                 self.violations.push(violation("claim", end, what));
             }
         }
+    }
+
+    /// Whether a slot that was due then counts as missed: the service's clock was set forward over it.
+    fn is_missed(&self, who: Who, due: u64, by: Millis) -> bool {
+        let late = (2 * self.history.lives[who].periods.lease).max(60_000);
+        self.history.service_time(by) > due + late * 1_000_000
     }
 
     /// Who has no token sends nothing but requests for one, and each may take as long as validity lasts:
