@@ -113,6 +113,7 @@ mod tests {
             problem: None,
             running: true,
             begun: true,
+            failing: false,
         }
     }
 

@@ -158,6 +158,7 @@ mod tests {
             problem: None,
             running: true,
             begun,
+            failing: false,
         }
     }
 

@@ -35,6 +35,9 @@ pub struct Summary {
     /// Whether the loop has made its first step.
     #[serde(skip)]
     pub begun: bool,
+    /// Whether the newest request came to nothing.
+    #[serde(skip)]
+    pub failing: bool,
 }
 
 impl Board {
@@ -62,6 +65,7 @@ impl Board {
             problem: self.problem(),
             running: self.runs(now),
             begun: self.stepped_once(),
+            failing: self.is_failing(),
         }
     }
 }

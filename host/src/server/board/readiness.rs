@@ -73,6 +73,11 @@ impl Board {
         self.state().stepped
     }
 
+    /// Whether the newest request came to nothing.
+    pub(in crate::server) fn is_failing(&self) -> bool {
+        self.state().failures > 0
+    }
+
     /// Whether it could lead: the storage account answers, and lets it.
     pub(in crate::server) fn readiness(&self, now: Duration) -> Readiness {
         if !self.runs(now) {
