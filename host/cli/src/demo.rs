@@ -21,7 +21,7 @@ pub(super) async fn demo(arguments: &DemoArguments) -> ExitCode {
     let DemoArguments { candidates, page } = *arguments;
     let options = Options { candidates, page, colour: colour_wanted(), say: print };
     let (problem, code) = match tenure_demo::demo(&options, signals.next()).await {
-        Ok(End::Played) => return ExitCode::SUCCESS,
+        Ok(End::Played | End::Unread) => return ExitCode::SUCCESS,
         Ok(End::Interrupted) => {
             ("\ntenure: interrupted; all candidates have ended\n".to_owned(), INTERRUPTED)
         }

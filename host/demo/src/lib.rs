@@ -85,7 +85,11 @@ pub async fn demo(
     };
     // Kills what is left of the candidates.
     tasks.shutdown().await;
-    end.map_err(Problem::BrokeOff)
+    match end {
+        // Of standard output: nothing else is written to here. Its reader has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(End::Unread),
+        end => end.map_err(Problem::BrokeOff),
+    }
 }
 
 /// How the performance ended.

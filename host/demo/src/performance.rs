@@ -22,6 +22,8 @@ pub enum End {
     Played,
     /// It was interrupted before its end.
     Interrupted,
+    /// Nobody reads any more what it shows.
+    Unread,
     /// It did not show what it should, and why.
     Failed(String),
 }

@@ -1,6 +1,7 @@
 //! The program as people meet it: what it refuses, what it says, its exit codes, its demo.
 
 use crate::PROGRAM;
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -315,6 +316,20 @@ async fn status_tells_who_leads_by_its_exit_code_too() {
     let refused = status(wrong).await;
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
     assert!(text(&refused).contains("key"), "{}", text(&refused));
+}
+
+/// As `tenure demo | head -n 1`.
+#[test]
+fn a_demo_whose_reader_has_seen_enough_ends_quietly() {
+    let mut command = Command::new(PROGRAM);
+    command.arg("demo").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut demo = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(demo.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(!line.is_empty());
+    let ended = demo.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!((ended.status.code(), said.as_ref()), (Some(0), ""));
 }
 
 #[test]
