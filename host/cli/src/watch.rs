@@ -2,10 +2,11 @@
 
 mod change;
 
+use super::complaint::Complaint;
 use super::look::Subjects;
-use super::output::{fail, unwritten};
+use super::output::{complain, fail, unwritten};
 use super::settings::CommandLine;
-use super::settings::table::JSON;
+use super::settings::table::{FOR_EACH_FILE, JSON};
 use super::signals::Signals;
 use super::terminal::{colour_wanted, columns};
 use change::{Change, Watcher};
@@ -35,6 +36,12 @@ pub(super) async fn watch(line: &CommandLine) -> ExitCode {
         Ok(subjects) => subjects,
         Err(refusal) => return refusal.tell(line.has(&JSON)),
     };
+    if each.is_empty() {
+        // Which would never change.
+        let problem = "the list has no names, so there is no election to watch";
+        let advice = "write a name into it, and start again";
+        return complain(&[Complaint::new(FOR_EACH_FILE.name, problem, advice)], json);
+    }
     let interval = interval.unwrap_or(USUAL);
     let width = each.iter().map(|subject| subject.election.chars().count()).max().unwrap_or(0);
     let width = (each.len() > 1).then_some(width);

@@ -333,6 +333,25 @@ fn a_demo_whose_reader_has_seen_enough_ends_quietly() {
 }
 
 #[test]
+fn a_list_without_names_is_nothing_to_watch() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("names"), "# nobody yet\n").unwrap();
+    let file = folder.path().join("tenure.toml");
+    let list = "[[election]]\nelection = \"jobs/{each}\"\nfor-each-file = \"names\"\n";
+    std::fs::write(&file, list).unwrap();
+    let (listener, connection_string) = silent_store();
+    for json in [&[][..], &["--json"]] {
+        let arguments = [&["watch", "--config", file.to_str().unwrap()], json].concat();
+        let output = tenure(&arguments, Some(&connection_string));
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("no election to watch"), "{said}");
+        assert_eq!(said.contains("\"complaints\""), !json.is_empty(), "{said}");
+    }
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
 fn the_demo_ends_by_itself_and_nothing_overlapped() {
     let output = tenure(&["demo"], None);
     let said = text(&output);
