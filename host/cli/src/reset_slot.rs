@@ -7,6 +7,7 @@ use super::look::NO_ELECTION;
 use super::output::{eprint, fail, refuse, say};
 use super::settings::CommandLine;
 use super::settings::table::YES;
+use super::signals::Signals;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,9 +16,13 @@ use tenure::component::ElectionComponent;
 use tenure::contract::{
     Event, LeaseState, Problem, Report, Role, Snapshot, Started, State, class_name, rfc3339,
 };
+use tokio::select;
 
 /// It was not done.
 const NOT_DONE: u8 = 1;
+
+/// Somebody wanted the end before it was done.
+const INTERRUPTED: u8 = 130;
 
 /// How long to contend for a lease that is free, and to give it back.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -49,6 +54,10 @@ pub(super) async fn reset_slot(line: &CommandLine) -> ExitCode {
             eprint(format_args!("tenure: {why}\n"));
             ExitCode::from(NOT_DONE)
         }
+        Err(Stop::Interrupted) => {
+            eprint("tenure: interrupted; the slot may still be on record\n");
+            ExitCode::from(INTERRUPTED)
+        }
     }
 }
 
@@ -57,6 +66,8 @@ enum Stop {
     /// There is nothing to do it on, or nobody agreed to it.
     Unusable(String),
     Failed(String),
+    /// By a signal.
+    Interrupted,
 }
 
 struct Operator {
@@ -76,10 +87,13 @@ impl Operator {
         if !yes {
             consent::ask(&consequences(&slot, &seen)).map_err(Stop::Unusable)?;
         }
+        // From here on there may be a lease to give back.
+        let mut signals = Signals::new()
+            .map_err(|error| Stop::Unusable(format!("signals cannot be handled: {error}")))?;
         for _ in 0..TRIES {
             let broken = self.component.break_lease(None).await.map_err(failed)?;
             let held = broken.map_err(refused)?;
-            self.lead_and_reset(held + PATIENCE).await?;
+            self.lead_and_reset(held + PATIENCE, &mut signals).await?;
             if ahead(&self.look().await?).is_none() {
                 return Ok(format!("The slot {slot} is forgotten; turns go on with the next one."));
             }
@@ -94,42 +108,63 @@ impl Operator {
         self.component.inspect().await.map_err(failed)?.map_err(refused)
     }
 
-    /// Contends until it leads, has the slot forgotten as long as it leads, and leaves.
-    async fn lead_and_reset(&self, patience: Duration) -> Result<(), Stop> {
+    /// Contends until it leads, has the slot forgotten as long as it leads, and leaves, whatever came of it.
+    async fn lead_and_reset(&self, patience: Duration, signals: &mut Signals) -> Result<(), Stop> {
+        let mut state = None;
+        let done = self.lead(&mut state, patience, signals).await;
+        let left = match state {
+            Some(state) => self.leave(state).await,
+            None => Ok(()),
+        };
+        done.and(left)
+    }
+
+    /// Leaves the newest state in `state`, also after an error or a signal. A signal is heard between steps: what a step
+    /// did that was dropped is not known.
+    async fn lead(
+        &self,
+        state: &mut Option<State>,
+        patience: Duration,
+        signals: &mut Signals,
+    ) -> Result<(), Stop> {
         let end = self.clock.now() + patience;
-        let (mut state, mut leads) = (None::<State>, false);
+        let mut leads = false;
         while self.clock.now() < end {
             let began = self.clock.now();
             let asked = leads;
-            let report = self.step(state, asked.then_some(Event::ResetSlot)).await?;
+            let report = self.step(state.as_ref(), asked.then_some(Event::ResetSlot)).await?;
             leads = matches!(report.role, Role::Leading(_));
-            state = Some(report.state);
+            *state = Some(report.state);
             // A step that renews, or whose write is in doubt, has not done it yet.
             if asked && ahead(&self.look().await?).is_none() {
                 break;
             }
             let pause = if leads { PAUSE } else { report.again_in };
-            self.clock.sleep_until(began + pause).await;
+            select! {
+                biased;
+                () = signals.next() => return Err(Stop::Interrupted),
+                () = self.clock.sleep_until(began + pause) => {}
+            }
         }
-        self.leave(state).await
+        Ok(())
     }
 
-    async fn leave(&self, mut state: Option<State>) -> Result<(), Stop> {
+    async fn leave(&self, mut state: State) -> Result<(), Stop> {
         let end = self.clock.now() + PATIENCE;
         while self.clock.now() < end {
             let began = self.clock.now();
-            let report = self.step(state, Some(Event::Leave(None))).await?;
+            let report = self.step(Some(&state), Some(Event::Leave(None))).await?;
             if report.role == Role::Left {
                 break;
             }
-            state = Some(report.state);
+            state = report.state;
             self.clock.sleep_until(began + report.again_in).await;
         }
         Ok(())
     }
 
-    async fn step(&self, state: Option<State>, event: Option<Event>) -> Result<Report, Stop> {
-        let report = self.component.step(state.as_ref(), self.clock.now(), event).await;
+    async fn step(&self, state: Option<&State>, event: Option<Event>) -> Result<Report, Stop> {
+        let report = self.component.step(state, self.clock.now(), event).await;
         let report = report.map_err(failed)?;
         for problem in &report.problems {
             eprint(format_args!("tenure: {}\n", told(problem)));

@@ -4,9 +4,10 @@ use crate::PROGRAM;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tenure_tests::{Group, Line, Sink, Store};
+use tenure_tests::{Access, Front, Group, Instead, Line, Outsider, Sink, Store, asks};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -59,6 +60,60 @@ async fn an_operator_resets_a_slot_in_the_future() -> Result<()> {
     ensure!(said(&done).contains("2056-11-20T07:00:00Z is forgotten"), "{}", said(&done));
     second.event("turn-ended", SOON).await;
     second.terminate(SOON).await?;
+    Ok(())
+}
+
+/// It fails, or is told to end, while it leads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reset_that_breaks_off_gives_the_lease_back() -> Result<()> {
+    let (store, sink) = (Store::embedded().await?, Sink::start().await?);
+    let front = Front::start().await?;
+    let connection_string = front.connection_string();
+    let access = Access::with(&connection_string);
+    let group = Group { connection_string, access, ..Group::new(PROGRAM, &store, &sink) };
+    let outsider = Outsider::new(&group.connection_string, &group.election);
+    let mut first = group.start("ada", &[])?;
+    first.event("turn-ended", SOON).await;
+    first.terminate(SOON).await?;
+
+    for interrupted in [false, true] {
+        front.set(|_| None);
+        let record = outsider.metadata().await?;
+        let fields = record.iter().filter_map(|line| line.split_once('='));
+        let fields: Vec<_> = fields.filter(|(name, _)| *name != "tenureslot").collect();
+        let fields = [&fields[..], &[("tenureslot", "2056-11-20T07:00:00Z")]].concat();
+        outsider.put_metadata(&fields).await?;
+        let (asked, mut seen) = tokio::sync::watch::channel(Vec::new());
+        front.set(move |request| {
+            let what = asks(request);
+            let count =
+                |known: &str| asked.borrow().iter().filter(|asked| **asked == known).count();
+            let writes = count("write") + usize::from(what == "write");
+            asked.send_modify(|asked| asked.push(what));
+            // The first one raises the term, and the second one resets the slot.
+            let refused = match interrupted {
+                true => what == "write" && writes > 1,
+                false => what == "look" && writes > 0,
+            };
+            refused.then_some(Instead::Code(403, "AuthorizationPermissionMismatch"))
+        });
+        let mut command = tokio::process::Command::new(PROGRAM);
+        command.args(["reset-slot", "--yes", "--election", &group.election]);
+        group.access.give(&mut command);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.kill_on_drop(true).spawn()?;
+        if interrupted {
+            let resets =
+                |asked: &Vec<_>| asked.iter().filter(|asked| **asked == "write").count() > 1;
+            tokio::time::timeout(SOON, seen.wait_for(resets)).await??;
+            let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+            kill_process(id.context("it runs")?, Signal::INT)?;
+        }
+        let output = tokio::time::timeout(SOON, child.wait_with_output()).await??;
+        let code = if interrupted { 130 } else { 1 };
+        ensure!(output.status.code() == Some(code), "{}", said(&output));
+        ensure!(seen.borrow().contains(&"release"), "{:?}: {}", seen.borrow(), said(&output));
+    }
     Ok(())
 }
 
