@@ -206,6 +206,8 @@ impl Judge<'_> {
         let mut late = Vec::new();
         for turn in self.turns.iter().filter(ended).filter(|turn| turn.to != Millis::MAX) {
             let (waits, within) = match self.may_ride(turn) {
+                // The claim on which it rides is further away.
+                true if self.is_close(who) && self.history.is_behind(turn.to) => continue,
                 true if self.is_close(who) || self.comes_close(turn) => {
                     (slowly(CLOSE), self.soon(who))
                 }
