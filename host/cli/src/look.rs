@@ -40,10 +40,17 @@ pub(super) struct Subjects {
     pub interval: Option<Duration>,
 }
 
+/// The elections that are meant.
+pub(super) struct Named {
+    pub elections: Vec<String>,
+    /// As [`Subjects::all_of_a_file`].
+    pub all_of_a_file: bool,
+}
+
 /// Why there is nothing to look at.
 pub(super) enum Refusal {
-    /// The settings are wrong. With the elections that are meant.
-    Settings(String, Vec<Complaint>),
+    /// The settings are wrong.
+    Settings(Named, Vec<Complaint>),
     /// This program cannot look at anything here.
     Unable(String),
 }
@@ -77,11 +84,12 @@ impl Subjects {
             let election = configuration.settings.get(names::ELECTION).unwrap_or_default();
             each.push(Subject { election: election.to_owned(), configuration, component });
         }
-        if !elections.complaints.is_empty() {
-            let names: Vec<_> = each.iter().map(|subject| subject.election.as_str()).collect();
-            return Err(Refusal::Settings(names.join(", "), elections.complaints));
-        }
         let all_of_a_file = elections.all_of_a_file;
+        if !elections.complaints.is_empty() {
+            let names = each.into_iter().map(|subject: Subject| subject.election).collect();
+            let named = Named { elections: names, all_of_a_file };
+            return Err(Refusal::Settings(named, elections.complaints));
+        }
         Ok(Self { each, all_of_a_file, json: line.has(&JSON), interval })
     }
 }

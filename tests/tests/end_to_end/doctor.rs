@@ -234,6 +234,7 @@ async fn somebody_who_interrupts_it_leaves_nothing_behind() {
     let output = tokio::time::timeout(SOON, child.wait_with_output()).await.unwrap().unwrap();
     let told = Told::of(&output, &access);
     assert_eq!(told.of_check("delete blob").0, "ok", "{}", told.text);
+    assert_eq!(told.code, Some(130), "{}", told.text);
     assert_eq!(left(&front), [""; 0]);
 }
 

@@ -4,6 +4,7 @@ use super::examination::{Finding, Verdict};
 use super::exit_code;
 use crate::complaint::{Complaint, printable};
 use crate::log::json_text;
+use crate::look::Named;
 use crate::output::{print, refuse};
 use crate::terminal::{aligned, broken, colour_wanted, columns};
 use anstyle::{AnsiColor, Style};
@@ -22,8 +23,8 @@ const INDENT: usize = VERDICT + CHECK + 4;
 
 /// What was found so far.
 pub(super) struct Report {
-    election: String,
-    pub json: bool,
+    pub election: String,
+    json: bool,
     colour: bool,
     width: Option<usize>,
     findings: Vec<Finding>,
@@ -90,18 +91,28 @@ pub(super) fn end(mut reports: Vec<Report>, json: bool, all_of_a_file: bool) -> 
 }
 
 /// What is found when settings are wrong, and nothing was tried for that reason.
-pub(super) fn complain(election: &str, complaints: &[Complaint], json: bool) -> ExitCode {
+pub(super) fn complain(named: &Named, complaints: &[Complaint], json: bool) -> ExitCode {
     if json {
-        print(&json_text(&refused(election, complaints)));
+        print(&json_text(&refused(named, complaints)));
     }
     refuse(complaints)
 }
 
-fn refused(election: &str, complaints: &[Complaint]) -> Value {
+/// In the shape that it would have if all settings were right. A setting may be one of several elections: each has all
+/// of the complaints as findings.
+fn refused(named: &Named, complaints: &[Complaint]) -> Value {
     let found = |Complaint { source, problem, advice }: &Complaint| {
         Finding::failed("settings", format!("{source}: {problem}; {advice}"))
     };
-    let mut object = as_json(election, &complaints.iter().map(found).collect::<Vec<_>>());
+    let findings: Vec<_> = complaints.iter().map(found).collect();
+    let each = named.elections.iter().map(|election| as_json(election, &findings));
+    let mut object = match named.all_of_a_file {
+        true => {
+            let verdict = verdict_name(Verdict::Failed);
+            json!({ "verdict": verdict, "elections": each.collect::<Vec<_>>() })
+        }
+        false => as_json(&named.elections.join(", "), &findings),
+    };
     object["complaints"] = json!(complaints);
     object
 }
@@ -245,9 +256,20 @@ mod tests {
         assert_eq!(told["verdict"], "warning");
         assert_eq!(told["findings"][0]["check"], "clock");
         let wrong = [Complaint::new("--lease 5s", "too short", "give 15s")];
-        let told = refused("c/b", &wrong);
+        let elections = ["c/b", "c/d"].map(str::to_owned);
+        let one = Named { elections: elections[..1].to_vec(), all_of_a_file: false };
+        let told = refused(&one, &wrong);
         assert_eq!((&told["verdict"], &told["election"]), (&json!("failed"), &json!("c/b")));
         assert_eq!(told["findings"][0]["detail"], "--lease 5s: too short; give 15s");
+        assert_eq!(told["complaints"][0]["source"], "--lease 5s");
+        // All of a file are a list, whether or not something is wrong with them.
+        let several = Named { elections: elections.to_vec(), all_of_a_file: true };
+        let told = refused(&several, &wrong);
+        assert_eq!((&told["verdict"], &told["election"]), (&json!("failed"), &Value::Null));
+        for (number, election) in elections.iter().enumerate() {
+            assert_eq!(told["elections"][number]["election"], *election);
+            assert_eq!(told["elections"][number]["verdict"], "failed");
+        }
         assert_eq!(told["complaints"][0]["source"], "--lease 5s");
     }
 }
