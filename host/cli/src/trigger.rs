@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tenure::clock::BootClock;
 use tenure::component::ElectionComponent;
-use tenure::contract::{Incumbent, LeaseState, Problem, TriggerTold, class_name};
+use tenure::contract::{Incumbent, LeaseState, Problem, ProblemClass, TriggerTold, class_name};
 use tenure::program::causes;
 use tenure::program::http::Clients;
 use tenure::program::server::{Intent, endpoint, listener};
@@ -29,6 +29,10 @@ const NOT_SUCCEEDED: u8 = 3;
 /// The longest that the leader may take to hear of it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// The election component says so of a trigger that it wrote several times, without an answer to any of them. Its class
+/// is that of orders that are refused.
+const IN_DOUBT: &str = "with the same id";
+
 /// How soon it is asked what became of it, and how seldom later: twice as long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_secs(2);
@@ -36,7 +40,9 @@ const PAUSE: Duration = Duration::from_secs(2);
 pub(super) async fn trigger(line: &CommandLine) -> ExitCode {
     let mut configuration = Configuration::of_operator(line);
     let wait = configuration.duration(&TRIGGER_WAIT);
-    let id = configuration.given.text(&ID).unwrap_or_else(fresh_id);
+    let given = configuration.given.text(&ID);
+    let own = given.is_none();
+    let id = given.unwrap_or_else(fresh_id);
     let way = match Way::of(&mut configuration).await {
         Ok(way) => way,
         Err(failure) => return fail(failure),
@@ -47,7 +53,9 @@ pub(super) async fn trigger(line: &CommandLine) -> ExitCode {
     let asking = Asking { way, id };
     let state = match asking.ask(true).await {
         Ok(state) => state,
-        Err(why) => return fail(why),
+        // Whoever gave the id knows it.
+        Err(failure) if own => return fail(asking.repeated(failure)),
+        Err(failure) => return fail(failure.why),
     };
     match wait {
         None => {
@@ -99,23 +107,57 @@ struct Asking {
     id: String,
 }
 
+/// Why it is not known what became of it.
+struct Failure {
+    why: String,
+    /// It may have been placed all the same.
+    in_doubt: bool,
+}
+
+impl Failure {
+    /// Before it could be placed.
+    fn before(why: String) -> Self {
+        Self { why, in_doubt: false }
+    }
+
+    fn of(Problem { class, detail }: Problem) -> Self {
+        // As the protocol has it for any write: the answer did not come, or tells nothing.
+        let unknown = matches!(
+            class,
+            ProblemClass::Unreachable | ProblemClass::Unavailable | ProblemClass::Nonsense
+        );
+        let in_doubt = unknown || detail.contains(IN_DOUBT);
+        Self { why: format!("{}: {}", class_name(class), printable(&detail)), in_doubt }
+    }
+}
+
 impl Asking {
     /// Places it, or only asks what became of it.
-    async fn ask(&self, place: bool) -> Result<TriggerTold, String> {
+    async fn ask(&self, place: bool) -> Result<TriggerTold, Failure> {
         match &self.way {
             Way::Account { component, .. } => match component.trigger(&self.id, place).await {
                 Ok(Ok(state)) => Ok(state.into()),
-                Ok(Err(Problem { class, detail })) => {
-                    Err(format!("{}: {}", class_name(class), printable(&detail)))
-                }
-                Err(error) => Err(error.to_string()),
+                Ok(Err(problem)) => Err(Failure::of(problem)),
+                Err(error) => Err(Failure { why: error.to_string(), in_doubt: true }),
             },
             Way::Listener(operator) => self.ask_at(operator, place).await,
         }
     }
 
-    async fn ask_at(&self, operator: &Operator, place: bool) -> Result<TriggerTold, String> {
-        let seen = operator.look().await?;
+    /// How to ask again for the same turn, and not for a second one.
+    fn repeated(&self, Failure { why, in_doubt }: Failure) -> String {
+        let id = &self.id;
+        match in_doubt {
+            true => format!(
+                "{why}. The trigger may have been placed all the same; to repeat this without a second turn, add --id \
+                 {id}"
+            ),
+            false => why,
+        }
+    }
+
+    async fn ask_at(&self, operator: &Operator, place: bool) -> Result<TriggerTold, Failure> {
+        let seen = operator.look().await.map_err(Failure::before)?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let candidate = text(&seen["candidate"]);
         let election = operator.election.clone().unwrap_or_else(|| text(&seen["election"]));
@@ -127,14 +169,17 @@ impl Asking {
         }
         let mut url = operator.url("trigger");
         url.query_pairs_mut().append_pair("id", &self.id);
-        let (status, told) = operator.prove(method, url, &intent).await?;
+        let answer = operator.prove(method, url, &intent).await;
+        let (status, told) = answer.map_err(|why| Failure { why, in_doubt: true })?;
         match serde_json::from_value(told.clone()) {
             Ok(told) if (200..300).contains(&status) => Ok(told),
             _ => {
                 let why =
                     told["error"].as_str().map_or_else(|| format!("HTTP {status}"), printable);
                 let (who, leader) = (printable(&candidate), steer::elsewhere(&told["leader"]));
-                Err(format!("{who} at {}: {why}{leader}", operator.at))
+                let why = format!("{who} at {}: {why}{leader}", operator.at);
+                let in_doubt = !(300..500).contains(&status) || why.contains(IN_DOUBT);
+                Err(Failure { why, in_doubt })
             }
         }
     }
@@ -184,7 +229,7 @@ impl Asking {
             match self.ask(false).await {
                 Ok(seen) => (state, trouble) = (seen, None),
                 // The account may answer again.
-                Err(why) => trouble = Some(why),
+                Err(failure) => trouble = Some(failure.why),
             }
         }
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::NamedTempFile;
 use tenure_store::sas::Scope;
 use tenure_tests::credential::with_sas;
-use tenure_tests::{Access, Candidate, Group, Line, Sink, Store, triggers};
+use tenure_tests::{Access, Candidate, Front, Group, Instead, Line, Sink, Store, asks, triggers};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -102,6 +102,30 @@ async fn begins(candidate: &Candidate, id: &str) -> Line {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trigger_has_its_turn_once_and_its_outcome_is_told_on_the_embedded_store() {
     has_its_turn(&Stage::embedded().await).await;
+}
+
+/// Of an id that the program made nobody knows otherwise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_cannot_know_whether_it_was_placed_is_told_how_to_repeat_it() {
+    let front = Front::start().await.unwrap();
+    let mut stage = Stage::embedded().await;
+    stage.group.access = Access::with(front.connection_string());
+    let mut ada = stage.hidden("ada", &[]);
+    ada.event("elected", SOON).await;
+    ada.terminate(SOON).await.unwrap();
+    for (status, code, more, told) in [
+        (503, "ServerBusy", &[][..], true),
+        (503, "ServerBusy", &["--id", "mine"], false),
+        (403, "AuthorizationPermissionMismatch", &[], false),
+    ] {
+        front.set(move |request| {
+            let writes = asks(request) == "create-blob";
+            writes.then_some(Instead::Code(status, code))
+        });
+        let (exit, said) = stage.of_election(more).await;
+        assert_eq!(exit, 2, "{said}");
+        assert_eq!(said.contains("add --id "), told, "{said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
