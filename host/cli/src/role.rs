@@ -12,6 +12,7 @@ use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
 use tenure::program::server::{LastTurn, Summary};
 use tenure::server::Roster;
+use tokio::task::spawn_blocking;
 
 /// Answers each signal. Never ends.
 pub(super) async fn on_signal(
@@ -19,6 +20,18 @@ pub(super) async fn on_signal(
     roster: &Roster,
     clock: &BootClock,
     format: Format,
+) {
+    answer(signal, roster, clock, format, write).await;
+}
+
+/// Tells by `write`, on a thread of its own: standard error may be a pipe that nobody reads, and other signals are heard
+/// meanwhile.
+async fn answer(
+    signal: &mut StatusSignal,
+    roster: &Roster,
+    clock: &BootClock,
+    format: Format,
+    write: impl Fn(&str, Format) + Clone + Send + 'static,
 ) {
     loop {
         signal.next().await;
@@ -29,11 +42,17 @@ pub(super) async fn on_signal(
             Format::Json => log::json_line(&summary).unwrap_or_default() + "\n",
         });
         let texts: Vec<_> = texts.collect();
-        match format {
-            Format::Text => eprint(texts.join("\n")),
-            // Its lines must stay as they are. Nobody reading them is no reason to fail.
-            Format::Json => drop(stderr().write_all(texts.concat().as_bytes())),
-        }
+        let text = texts.join(if format == Format::Text { "\n" } else { "" });
+        let write = write.clone();
+        let _ = spawn_blocking(move || write(&text, format)).await;
+    }
+}
+
+fn write(text: &str, format: Format) {
+    match format {
+        Format::Text => eprint(text),
+        // Its lines must stay as they are. Nobody reading them is no reason to fail.
+        Format::Json => drop(stderr().write_all(text.as_bytes())),
     }
 }
 
@@ -115,6 +134,37 @@ mod tests {
             begun: true,
             failing: false,
         }
+    }
+
+    /// Whoever should read it does not: what else is waited for comes all the same.
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn nothing_waits_for_what_is_written() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        use std::sync::{Arc, Mutex};
+        let (clock, mut signal) = (BootClock::new(), StatusSignal::new().unwrap());
+        let roster = Roster::new(&clock).unwrap();
+        let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+        let (release, released) = std::sync::mpsc::channel();
+        let (told, released) = (Arc::new(AtomicBool::new(false)), Mutex::new(released));
+        let (write, written) = (Arc::new(released), told.clone());
+        let write = move |_: &str, _| {
+            let _ = begun.send(());
+            let waited = write.lock().unwrap().recv_timeout(Duration::from_secs(20));
+            written.store(waited.is_ok(), Ordering::Relaxed);
+            let _ = begun.send(());
+        };
+        let own = rustix::process::getpid();
+        rustix::process::kill_process(own, rustix::process::Signal::USR1).unwrap();
+        tokio::select! {
+            () = answer(&mut signal, &roster, &clock, Format::Text, write) => {}
+            () = async {
+                begins.recv().await;
+                let _ = release.send(());
+                begins.recv().await;
+            } => {}
+        }
+        assert!(told.load(Ordering::Relaxed));
     }
 
     #[test]
