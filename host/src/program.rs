@@ -11,7 +11,7 @@ pub use crate::handler::webhook::WebhookHandler;
 pub mod command {
     pub use crate::handler::command::{
         Attached, CommandEnd, CommandHandler, KILL_SLACK, NotRunnable, Program, STOP_TIME,
-        Settings, supervise,
+        Settings, ignores, reclaim_terminal, supervise,
     };
 }
 

@@ -36,13 +36,18 @@ use tokio::time::{Instant, sleep};
 /// How long the last words to the supervisor may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// A shell sends it to a job that it puts into the foreground, where a command may go on that was stopped since it read
+/// the terminal. It asks nobody to end.
+const CONTINUE: i32 = rustix::process::Signal::CONT.as_raw();
+
 /// What is handed on to the command.
-const HANDED_ON: [SignalKind; 5] = [
+const HANDED_ON: [SignalKind; 6] = [
     SignalKind::terminate(),
     SignalKind::interrupt(),
     SignalKind::quit(),
     SignalKind::user_defined1(),
     SignalKind::user_defined2(),
+    SignalKind::from_raw(CONTINUE),
 ];
 
 /// What it came to.
@@ -58,7 +63,7 @@ enum Course {
 }
 
 pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, String>) -> ExitCode {
-    let mut signals = match Numbered::new(&HANDED_ON) {
+    let mut signals = match Numbered::unless_ignored(&HANDED_ON) {
         Ok(signals) => signals,
         Err(error) => return failed(format_args!("signals cannot be handled: {error}")),
     };
@@ -99,7 +104,9 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
     let judged = select! {
         biased;
         // Nothing was sent yet.
-        number = signals.next() => return ExitCode::from(code(&Course::Interrupted(number))),
+        number = asked_to_end(&mut signals) => {
+            return ExitCode::from(code(&Course::Interrupted(number)));
+        }
         judged = judging => match judged {
             Ok(judged) => judged.and_then(|mut candidacies| candidacies.pop()),
             Err(problem) => return failed(problem),
@@ -145,7 +152,7 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
         let heard = Instant::now();
         // What comes later than that does not wait for the lease to be released.
         while heard.elapsed() < REPEATED {
-            signals.next().await;
+            asked_to_end(&mut signals).await;
         }
     };
     let left = select! {
@@ -172,6 +179,16 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
     }
 }
 
+/// The next signal that would end a program which does not handle it.
+async fn asked_to_end(signals: &mut Numbered) -> i32 {
+    loop {
+        let number = signals.next().await;
+        if number != CONTINUE {
+            return number;
+        }
+    }
+}
+
 /// Until it is known what comes of it. `waited` completes when it is not to be waited for any longer.
 async fn decide(
     attached: &Attached,
@@ -186,6 +203,10 @@ async fn decide(
             biased;
             end = attached.over() => return Course::Ran(end),
             number = signals.next() => {
+                if number == CONTINUE {
+                    attached.signal(number);
+                    continue;
+                }
                 if attached.call_off() {
                     return Course::Interrupted(number);
                 }

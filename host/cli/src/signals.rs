@@ -5,6 +5,8 @@ use std::io;
 #[cfg(unix)]
 use std::io::IsTerminal as _;
 use std::time::Duration;
+#[cfg(unix)]
+use tenure::program::command::ignores;
 
 /// Signals that follow the first within this time mean the same.
 pub(super) const REPEATED: Duration = Duration::from_secs(1);
@@ -51,6 +53,13 @@ pub(super) struct Numbered(Vec<(tokio::signal::unix::SignalKind, tokio::signal::
 
 #[cfg(unix)]
 impl Numbered {
+    /// These without what whoever started the program had it ignore, as shells do for jobs in the background of a
+    /// script, and SIGHUP where it is taken.
+    pub(super) fn unless_ignored(kinds: &[tokio::signal::unix::SignalKind]) -> io::Result<Self> {
+        let heeded = kinds.iter().filter(|kind| ignores(kind.as_raw_value()) != Some(true));
+        Self::new(&heeded.copied().collect::<Vec<_>>())
+    }
+
     /// These, and SIGHUP where it is taken. None of them ends the process by itself from now on.
     pub(super) fn new(kinds: &[tokio::signal::unix::SignalKind]) -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
@@ -84,19 +93,10 @@ async fn hung_up(signal: &mut Option<tokio::signal::unix::Signal>) {
 /// Whether SIGHUP is taken: unless whoever started the program had it ignored.
 #[cfg(unix)]
 pub(super) fn takes_hangup() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status");
-    let is_ignored = status.ok().and_then(|status| names_hangup(&status));
-    // Only Linux tells without unsafe code. Elsewhere: `nohup` leaves the terminal to neither of them.
+    // Where the system does not tell: `nohup` leaves the terminal to neither of them.
     let has_terminal = || io::stdout().is_terminal() || io::stderr().is_terminal();
-    is_ignored.map_or_else(has_terminal, |is_ignored| !is_ignored)
-}
-
-/// Whether the mask of ignored signals in a `/proc/PID/status` has SIGHUP, number 1, its lowest bit.
-/// None: there is no such mask.
-#[cfg(unix)]
-fn names_hangup(status: &str) -> Option<bool> {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
-    Some(u64::from_str_radix(mask.trim(), 16).ok()? & 1 == 1)
+    let hangup = tokio::signal::unix::SignalKind::hangup();
+    ignores(hangup.as_raw_value()).map_or_else(has_terminal, |is_ignored| !is_ignored)
 }
 
 #[cfg(not(unix))]
@@ -178,20 +178,5 @@ impl StatusSignal {
 
     pub(super) async fn next(&mut self) {
         std::future::pending::<()>().await;
-    }
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use super::names_hangup;
-
-    #[test]
-    fn the_mask_of_ignored_signals_is_read_where_there_is_one() {
-        let status = |mask: &str| format!("Name:\ttenure\nSigBlk:\t0001\nSigIgn:\t{mask}\n");
-        assert_eq!(names_hangup(&status("0000000000001001")), Some(true));
-        assert_eq!(names_hangup(&status("0000000000001000")), Some(false));
-        for elsewhere in ["", "tenure 17 1 17 17 ttyp0", &status("none")] {
-            assert_eq!(names_hangup(elsewhere), None, "{elsewhere}");
-        }
     }
 }

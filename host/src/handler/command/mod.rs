@@ -25,6 +25,7 @@
 
 mod attached;
 mod environment;
+mod ignored;
 mod messages;
 mod outcome;
 mod plan;
@@ -34,12 +35,14 @@ mod supervisor;
 mod terminal;
 
 pub use attached::{Attached, CommandEnd};
+pub use ignored::ignores;
 pub use outcome::signal_name;
 use plan::times_out;
 pub use plan::{KILL_SLACK, STOP_TIME};
 pub use resolve::NotRunnable;
 pub use run::this_program;
 pub use supervisor::supervise;
+pub use terminal::reclaim_terminal;
 
 use super::lines::{HandlerLines, LineSink, Stream};
 use super::{BoxFuture, Handler, TurnEnd};

@@ -11,12 +11,13 @@
 
 use super::Program;
 use super::attached::receive_stdin;
+use super::ignored::ignores;
 use super::messages::{Gone, Order, Report};
 use super::plan::{Act, due};
-use super::terminal::Terminal;
+use super::terminal::Foreground;
 use crate::clock::shared;
 use crate::family::{Family, adopt_orphans, line};
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -31,6 +32,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// How often it is looked whether a group is gone whose last members are not this process's children.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// How often it is looked whether a command that waits for the terminal can be given it.
+const RETURN: Duration = Duration::from_millis(200);
+
 /// Watches over one run of `program`. Standard input is the runner's socket; see
 /// `messages`. One that is `attached` has the runner's standard input, and its terminal.
 ///
@@ -38,20 +42,13 @@ const LOOK: Duration = Duration::from_millis(10);
 ///
 /// When standard input is no socket, or signals cannot be handled; nothing was started then.
 pub async fn supervise(program: &Program, stop_time: Duration, attached: bool) -> io::Result<()> {
-    let ignored = [
-        SignalKind::hangup(),
-        SignalKind::interrupt(),
-        SignalKind::quit(),
-        SignalKind::terminate(),
-    ];
-    // A signal that is caught and forgotten; one that is ignored would be so in the command too.
-    let _ignored = ignored.into_iter().map(signal).collect::<io::Result<Vec<Signal>>>()?;
+    let _forgotten = forget()?;
     let mut deaths = signal(SignalKind::child())?;
     let socket = StdUnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let input = match attached {
-        true => Stdio::from(receive_stdin(&socket)?),
-        false => Stdio::null(),
-    };
+    let input = if attached { Some(receive_stdin(&socket)?) } else { None };
+    let reads = input.as_ref().is_some_and(|input| input.is_terminal());
+    let alone = reads && io::stdout().is_terminal();
+    let input = input.map_or_else(Stdio::null, Stdio::from);
     let mut runner = Runner::on(socket)?;
     // Before the command is started: from then on there is an instant at which it is killed.
     let Some(Order::Until(mut until)) = runner.order().await else { return Ok(()) };
@@ -68,10 +65,7 @@ pub async fn supervise(program: &Program, stop_time: Duration, attached: bool) -
             return Ok(());
         }
     };
-    let terminal = attached.then(Terminal::of_runner).flatten();
-    if let Some(terminal) = &terminal {
-        terminal.give(&family);
-    }
+    let mut foreground = attached.then(|| Foreground::of(&family, alone));
     runner.tell(&Report::Started(family.group())).await;
     let (mut told, mut killed, mut alone) = (false, false, false);
     loop {
@@ -95,15 +89,19 @@ pub async fn supervise(program: &Program, stop_time: Duration, attached: bool) -
         if family.is_gone() {
             break;
         }
-        if let Some(terminal) = &terminal {
-            terminal.keep_going(&family);
+        if let Some(foreground) = &mut foreground {
+            foreground.keep_going(&family);
         }
+        let waits = foreground.as_ref().is_some_and(Foreground::is_wanted);
         let ending = killed || family.ended().is_some();
         select! {
             biased;
             order = runner.order(), if !alone => match order {
                 Some(Order::Until(at)) => until = at,
-                Some(Order::Signal(number)) => family.signal(number),
+                Some(Order::Signal(number)) => match &mut foreground {
+                    Some(foreground) => foreground.signal(number, &family),
+                    None => family.signal(number),
+                },
                 // It ended, or it wants the command to: at once.
                 None => {
                     alone = true;
@@ -114,12 +112,26 @@ pub async fn supervise(program: &Program, stop_time: Duration, attached: bool) -
             () = shared::sleep_until(wake), if !killed => {}
             _ = deaths.recv() => {}
             () = tokio::time::sleep(LOOK), if ending => {}
+            () = tokio::time::sleep(RETURN), if waits && !ending => {}
         }
     }
     // Before anybody hears of the end.
-    drop(terminal);
+    drop(foreground);
     runner.tell(&Report::Gone(Gone { ended: family.ended(), told })).await;
     Ok(())
+}
+
+/// Signals that are caught and forgotten: one that is ignored would be so in the command too. What was ignored from the
+/// beginning stays so, as `nohup` has it.
+fn forget() -> io::Result<Vec<Signal>> {
+    let forgotten = [
+        SignalKind::hangup(),
+        SignalKind::interrupt(),
+        SignalKind::quit(),
+        SignalKind::terminate(),
+    ];
+    let caught = forgotten.into_iter().filter(|kind| ignores(kind.as_raw_value()) != Some(true));
+    caught.map(signal).collect()
 }
 
 /// In this process's environment, with standard output and standard error of this process.

@@ -1,0 +1,43 @@
+//! What a process was to ignore from its beginning on.
+
+/// Whether this process ignores the signal of that number, which one that has not caught it does when whoever started
+/// it did: `nohup`, or a shell that starts a job in the background of a script. None where the system does not tell:
+/// only Linux does without unsafe code.
+#[must_use]
+pub fn ignores(number: i32) -> Option<bool> {
+    names(&std::fs::read_to_string("/proc/self/status").ok()?, number)
+}
+
+/// Whether the mask of ignored signals in a `/proc/PID/status` has that one, whose number is 1 for the lowest bit.
+/// None: there is no such mask.
+fn names(status: &str, number: i32) -> Option<bool> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
+    let bit = u32::try_from(number).ok()?.checked_sub(1)?;
+    Some(mask.checked_shr(bit)? & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names;
+
+    #[test]
+    fn the_mask_of_ignored_signals_is_read_where_there_is_one() {
+        let status = |mask: &str| format!("Name:\ttenure\nSigBlk:\t0001\nSigIgn:\t{mask}\n");
+        let (hangup, interrupt, pipe) = (1, 2, 13);
+        for (mask, ignored) in [
+            ("0000000000001001", [true, false, true]),
+            ("0000000000001000", [false, false, true]),
+            ("0000000000000006", [false, true, false]),
+        ] {
+            let seen = [hangup, interrupt, pipe].map(|number| names(&status(mask), number));
+            assert_eq!(seen, ignored.map(Some), "{mask}");
+        }
+        for elsewhere in ["", "tenure 17 1 17 17 ttyp0", &status("none")] {
+            assert_eq!(names(elsewhere, hangup), None, "{elsewhere}");
+        }
+        for none in [0, -1, 65, i32::MIN] {
+            assert_eq!(names(&status("ffffffffffffffff"), none), None, "{none}");
+        }
+    }
+}
