@@ -31,6 +31,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
+use tenure::program::command::reclaim_terminal;
 use tenure::program::supervisor::{Ended, Family, adopt_orphans, now, this_program};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::unix::pipe::Receiver;
@@ -95,7 +96,8 @@ impl Part {
 /// Fails before the runner is started, and never afterwards.
 fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
     Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let mut signals = signals()?;
+        let lock = words.get(1).is_some_and(|command| command == "lock");
+        let mut signals = signals(lock)?;
         let mut deaths = signal(SignalKind::child())?;
         let mut bell = signal(SignalKind::from_raw(BELL.as_raw()))?;
         // Else nobody could tell whether its work is over.
@@ -114,15 +116,15 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
 
         let (mut wills, manager) = (Wills::default(), ServiceManager::from_env());
         let mut messages = BufReader::new(messages).lines();
-        let (mut open, mut give_up, mut held) = (true, None, None);
+        let (mut open, mut give_up) = (true, None);
+        let mut held = Held::default();
         let mut pace = Pace { last: now(), next: Duration::ZERO };
         let gone = loop {
             if family.is_gone() {
                 break true;
             }
-            let late = |(_, until): &mut (i32, Duration)| wills.begun() || !open || now() >= *until;
-            if let Some((number, _)) = held.take_if(late) {
-                family.signal(number);
+            if wills.begun() || !open || held.too_long(now()) {
+                held.release().for_each(|number| family.signal(number));
             }
             let ending = family.ended().is_some();
             if ending && !open {
@@ -156,11 +158,8 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
                 }
                 () = sleep(wait), if open && !wait.is_zero() => {}
                 _ = bell.recv() => pace.next = Duration::ZERO,
-                number = signals.next() => match held {
-                    // It does not listen yet, and would die of it.
-                    None if open && !wills.begun() => held = Some((number, now() + PATIENCE)),
-                    _ => family.signal(number),
-                },
+                // The loop hands it on at once to a runner that listens. Another one would die of it.
+                number = signals.next() => held.hold(number, now()),
                 () = sleep(PATIENCE), if held.is_some() => {}
                 _ = deaths.recv() => {}
                 () = sleep(LOOK), if ending => {}
@@ -171,7 +170,7 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
             wills.take(&line, manager.as_ref());
         }
         let ended = family.ended().unwrap_or(Ended::Exit(0));
-        let code = code(ended, command == "lock", &wills);
+        let code = code(ended, lock, &wills);
         if ended != Ended::Exit(0) {
             let hurry = async {
                 signals.next().await;
@@ -179,8 +178,41 @@ fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
             };
             wills.settle(ended, gone, hurry).await;
         }
+        if lock {
+            reclaim_terminal();
+        }
         Ok(code)
     })
+}
+
+/// Signals for a runner that may not listen yet.
+#[derive(Debug, Default)]
+struct Held {
+    /// In their order.
+    numbers: Vec<i32>,
+    /// How long they are held at most.
+    until: Duration,
+}
+
+impl Held {
+    fn hold(&mut self, number: i32, now: Duration) {
+        if self.numbers.is_empty() {
+            self.until = now + PATIENCE;
+        }
+        self.numbers.push(number);
+    }
+
+    fn is_some(&self) -> bool {
+        !self.numbers.is_empty()
+    }
+
+    fn too_long(&self, now: Duration) -> bool {
+        now >= self.until
+    }
+
+    fn release(&mut self) -> impl Iterator<Item = i32> {
+        std::mem::take(&mut self.numbers).into_iter()
+    }
 }
 
 /// When the pipe is to be read again. A will is of use only when the runner has died, and what the pipe holds then is read: to
@@ -219,8 +251,8 @@ fn code(ended: Ended, lock: bool, wills: &Wills) -> ExitCode {
 
 /// What is handed on to the runner. A terminal sends to both of them: the runner takes what comes twice within
 /// a second for once.
-fn signals() -> io::Result<Numbered> {
-    Numbered::new(&[
+fn signals(lock: bool) -> io::Result<Numbered> {
+    let handed_on = [
         SignalKind::terminate(),
         SignalKind::interrupt(),
         SignalKind::quit(),
@@ -228,7 +260,9 @@ fn signals() -> io::Result<Numbered> {
         SignalKind::user_defined2(),
         // With it systemd ends what shows no sign of life any more.
         SignalKind::from_raw(rustix::process::Signal::ABORT.as_raw()),
-    ])
+    ];
+    // A lock is a part of the script that it is in, and ignores what that has its jobs ignore.
+    if lock { Numbered::unless_ignored(&handed_on) } else { Numbered::new(&handed_on) }
 }
 
 #[cfg(test)]
@@ -246,6 +280,21 @@ mod tests {
             assert!(matches!(Part::of(&mut given), Part::Runner(Err(_))), "{wrong}");
             assert_eq!(given, words("tenure run --every 5s"));
         }
+    }
+
+    #[test]
+    fn signals_are_held_together_and_in_their_order() {
+        let (mut held, s) = (Held::default(), Duration::from_secs);
+        assert!(!held.is_some());
+        held.hold(15, s(100));
+        held.hold(2, s(103));
+        assert!(held.is_some() && !held.too_long(s(104)));
+        // The second one does not put the first one off.
+        assert!(held.too_long(s(105)));
+        assert_eq!(held.release().collect::<Vec<_>>(), [15, 2]);
+        assert!(!held.is_some());
+        held.hold(1, s(110));
+        assert!(!held.too_long(s(111)));
     }
 
     #[test]

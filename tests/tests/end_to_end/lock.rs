@@ -1,5 +1,7 @@
 //! `tenure lock`: a command that runs once, by itself, and whose exit code is told.
 
+mod terminal;
+
 use crate::PROGRAM;
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -9,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tenure::program::supervisor::children_of;
 use tenure_tests::candidate::runner_of;
 use tenure_tests::locks::Game;
-use tenure_tests::{Sink, Store};
+use tenure_tests::{Front, Sink, Store};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
@@ -196,18 +198,22 @@ async fn the_supervisor_of_the_command_does_not_die_alone() {
     assert!(said.contains("the process that supervises the command was killed"), "{said}");
 }
 
-/// The runner has only just been started, and would die of a signal.
+/// The runner has only just been started, and would die of a signal. Nor is another one that follows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signal_that_comes_before_the_runner_listens_is_not_lost() {
     let stage = Stage::new().await;
     let mut holder = stage.holder().await;
-    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+    for (signals, code) in
+        [(&[Signal::TERM][..], 143), (&[Signal::INT], 130), (&[Signal::TERM, Signal::INT], 143)]
+    {
         let waiting = stage.command(&[], &["true"]).spawn().unwrap();
         let supervisor = id(&waiting);
         while runner_of(supervisor) == supervisor {
             tokio::task::yield_now().await;
         }
-        kill_process(supervisor, signal).unwrap();
+        for signal in signals {
+            kill_process(supervisor, *signal).unwrap();
+        }
         let ended = timeout(SOON, waiting.wait_with_output()).await.unwrap().unwrap();
         let said = text(&ended.stderr);
         assert_eq!((ended.status.code(), said.as_str()), (Some(code), ""));
@@ -228,43 +234,52 @@ async fn a_command_reads_what_is_handed_to_the_lock() {
     assert_eq!(text(&ended.stdout), "got one\ntwo\n", "{}", text(&ended.stderr));
 }
 
-/// In a terminal: the command reads it, Ctrl-C is the command's, Ctrl-Z does not stop it, and whoever comes after it has
-/// the terminal again.
+/// Whoever started it had these ignored, as `nohup` does, and shells for jobs in the background of a script.
+#[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_has_the_terminal_and_gives_it_back() {
-    const PLAY: &str = r#"
-import os, pty, select, sys, time
-child, terminal = pty.fork()
-if child == 0:
-    os.execvp("sh", ["sh", "-c", sys.argv[1], "sh"] + sys.argv[2:])
-seen = b""
-def until(word):
-    global seen
-    end = time.monotonic() + 90
-    while word not in seen:
-        assert select.select([terminal], [], [], max(0, end - time.monotonic()))[0], (word, seen)
-        seen += os.read(terminal, 4096)
-    seen = seen.split(word, 1)[1]
-until(b"first?"); os.write(terminal, b"one\n")
-until(b"got:one"); os.write(terminal, b"\x1a")
-os.write(terminal, b"two\n")
-until(b"got:two"); os.write(terminal, b"\x03")
-until(b"interrupted"); until(b"code=7")
-os.write(terminal, b"three\n")
-until(b"after:three")
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-print("all was well")
-"#;
-    const COMMAND: &str = "trap 'echo interrupted; exit 7' INT; echo first?; read a; echo got:$a; read b; \
-                           echo got:$b; while :; do sleep 0.05; done";
+async fn what_was_ignored_from_the_beginning_is_ignored_in_the_command() {
     let stage = Stage::new().await;
-    let script = "\"$@\"; echo code=$?; read c; echo after:$c";
-    let mut command = Command::new("python3");
-    command.args(["-c", PLAY, script, PROGRAM, "lock", &stage.lock, "--", "sh", "-c", COMMAND]);
+    let script = "trap '' HUP INT QUIT TERM; exec \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh", PROGRAM, "lock", &stage.lock, "--"]);
+    command.args(["grep", "SigIgn", "/proc/self/status"]);
     command.env("AZURE_STORAGE_CONNECTION_STRING", stage.store.connection_string());
-    let ended = timeout(2 * SOON, command.kill_on_drop(true).output()).await.unwrap().unwrap();
-    let told = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
-    assert!(told.contains("all was well"), "{told}");
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    let ended = timeout(SOON, command.output()).await.unwrap().unwrap();
+    let said = text(&ended.stdout) + &text(&ended.stderr);
+    let mask = said.trim().rsplit('\t').next().and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    let mask = mask.unwrap_or_else(|| panic!("{said}"));
+    for number in [1, 2, 3, 15] {
+        assert_eq!(mask >> (number - 1) & 1, 1, "{number}: {said}");
+    }
+}
+
+/// The first step of a candidate ends before it leads, where there is no record yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_clock_is_no_holder() {
+    let stage = Stage::new().await;
+    let front = Front::start().await.unwrap();
+    front.set_ahead(chrono::TimeDelta::minutes(20));
+    let mut command = stage.command(&["--if-free"], &["echo", "ran"]);
+    command.env("AZURE_STORAGE_CONNECTION_STRING", front.connection_string());
+    let ended = timeout(SOON, command.output()).await.unwrap().unwrap();
+    let said = text(&ended.stderr);
+    assert_eq!((ended.status.code(), text(&ended.stdout)), (Some(0), "ran\n".into()), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_with_another_schedule_is_no_holder() {
+    let (mut stage, sink) = (Stage::new().await, Sink::start().await.unwrap());
+    let mut group = tenure_tests::Group::new(PROGRAM, &stage.store, &sink);
+    group.timer = ["--every", "1s"];
+    stage.lock.clone_from(&group.election);
+    let command = group.command("ada", &[], &["true"]);
+    let mut ada = tenure_tests::Candidate::spawn("ada", command).unwrap();
+    ada.event("turn-ended", SOON).await;
+    assert!(ada.terminate(SOON).await.unwrap().success());
+    let ended = stage.run(&["--if-free"], &["echo", "ran"]).await;
+    let said = text(&ended.stderr);
+    assert_eq!((ended.status.code(), text(&ended.stdout)), (Some(0), "ran\n".into()), "{said}");
 }
 
 /// A lock and an election on one blob: their work does not overlap, and terms go on rising.

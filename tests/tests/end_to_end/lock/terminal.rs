@@ -1,0 +1,116 @@
+//! A lock in a terminal: who reads it, who hears of its keys, and who has it afterwards.
+
+use super::{SOON, Stage, text};
+use crate::PROGRAM;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// The words of this program: what happens, the shell, its script, and the arguments of that.
+const PLAY: &str = r#"
+import os, pty, select, signal, sys, time
+child, terminal = pty.fork()
+if child == 0:
+    os.execvp(sys.argv[2], [sys.argv[2], "-c", sys.argv[3], "sh"] + sys.argv[4:])
+seen = b""
+def until(word):
+    global seen
+    end = time.monotonic() + 90
+    while word not in seen:
+        assert select.select([terminal], [], [], max(0, end - time.monotonic()))[0], (word, seen)
+        seen += os.read(terminal, 4096)
+    before, seen = seen.split(word, 1)
+    return before
+def answer(text):
+    os.write(terminal, text)
+def stopped(process):
+    end = time.monotonic() + 90
+    while open(f"/proc/{process}/stat").read().rsplit(")", 1)[1].split()[0] != "T":
+        assert time.monotonic() < end
+        time.sleep(0.01)
+exec(sys.argv[1])
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+print("all was well")
+"#;
+
+/// Plays this in a terminal, where a shell runs the script. Its arguments are the lock with the command, a script.
+async fn play(stage: &Stage, scene: &str, shell: &str, script: &str, work: &str) {
+    let mut command = Command::new("python3");
+    command.args(["-c", PLAY, scene, shell, script]);
+    command.args([PROGRAM, "lock", &stage.lock, "--", "sh", "-c", work]);
+    command.env("AZURE_STORAGE_CONNECTION_STRING", stage.store.connection_string());
+    let ended = timeout(2 * SOON, command.kill_on_drop(true).output()).await.unwrap().unwrap();
+    let told = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
+    assert!(told.contains("all was well"), "{shell}: {told}");
+}
+
+/// The command reads it, Ctrl-C is the command's, Ctrl-Z does not stop it, and whoever comes after it has the terminal
+/// again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_has_the_terminal_and_gives_it_back() {
+    const SCENE: &str = r#"
+until(b"first?"); answer(b"one\n")
+until(b"got:one"); answer(b"\x1a")
+answer(b"two\n")
+until(b"got:two"); answer(b"\x03")
+until(b"interrupted"); until(b"code=7")
+answer(b"three\n")
+until(b"after:three")
+"#;
+    const WORK: &str = "trap 'echo interrupted; exit 7' INT; echo first?; read a; echo got:$a; read b; \
+                        echo got:$b; while :; do sleep 0.05; done";
+    let script = "\"$@\"; echo code=$?; read c; echo after:$c";
+    play(&Stage::new().await, SCENE, "sh", script, WORK).await;
+}
+
+/// As `less` does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_reads_the_output_of_a_command_may_read_the_terminal() {
+    let stage = Stage::new().await;
+    let scene = r#"until(b"heard:up"); answer(b"one\n"); until(b"answered:one"); until(b"code=0")"#;
+    let script =
+        "\"$@\" | { read a; echo heard:$a; read b </dev/tty; echo answered:$b; }; echo code=$?";
+    play(&stage, scene, "sh", script, "while echo up; do sleep 0.05; done 2>/dev/null").await;
+    // The command is given it when it asks for it.
+    let scene = r#"until(b"first?"); answer(b"one\n"); until(b"got:one"); until(b"code=0")"#;
+    play(&stage, scene, "sh", "\"$@\" | cat; echo code=$?", "echo first?; read a; echo got:$a")
+        .await;
+}
+
+/// Some shells send SIGCONT to a job that was not stopped as a whole, and others do not.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_waited_for_the_terminal_goes_on_in_the_foreground() {
+    const SCENE: &str = r#"
+until(b"up:"); stopped(int(until(b":"))); answer(b"go\n")
+answer(b"two\n")
+until(b"got:two"); until(b"code=3")
+"#;
+    let stage = Stage::new().await;
+    for shell in ["sh", "bash"] {
+        let script = "set -m; \"$@\" & read x; fg; echo code=$?";
+        play(&stage, SCENE, shell, script, "echo up:$$:; read a; echo got:$a; exit 3").await;
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_waits_for_the_terminal_can_be_told_to_end() {
+    const SCENE: &str = r#"
+until(b"lock:"); lock = int(until(b":"))
+until(b"up:"); stopped(int(until(b":")))
+os.kill(lock, signal.SIGTERM); answer(b"go\n")
+until(b"code=143")
+"#;
+    let script = "set -m; \"$@\" & echo lock:$!:; read x; wait $!; echo code=$?";
+    play(&Stage::new().await, SCENE, "sh", script, "echo up:$$:; read a; echo got:$a").await;
+}
+
+/// With the supervisor of the command, which would have done that: it may be killed as well.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_whose_processes_are_killed_gives_the_terminal_back() {
+    let scene = r#"until(b"code=76"); answer(b"three\n"); until(b"after:three")"#;
+    let script = "\"$@\"; echo code=$?; read c; echo after:$c";
+    let work = "read a b c runner d </proc/$PPID/stat; kill -9 $runner $PPID; while :; do sleep 0.05; done";
+    play(&Stage::new().await, scene, "sh", script, work).await;
+}
