@@ -106,10 +106,11 @@ command never runs beside the next holder's. Processes that it leaves behind are
   tenure lock --if-free jobs/report -- ./report.sh || test $? = 75
 
 The command has the standard input, output and error and the terminal of this process; Ctrl-Z does not stop it, \
-since it would keep the lock. Problems go to standard error; everything else is logged only with --log. It sees this \
-environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_TERM, a number that rises \
-with each holder: give it to whatever the command writes to, which can then refuse an earlier holder. \
-TENURE_DEADLINE is the time at which it is killed; most renewals extend it.
+since it would keep the lock. In a pipeline it is given the terminal when it reads it. Problems go to standard \
+error; everything else is logged only with --log. It sees this environment without AZURE_*, IDENTITY_*, MSI_* and \
+TENURE_*, what --env adds, and TENURE_TERM, a number that rises with each holder: give it to whatever the command \
+writes to, which can then refuse an earlier holder. TENURE_DEADLINE is the time at which it is killed; most renewals \
+extend it.
 
 While the command runs, this process passes on the signals that it gets: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 \
 and SIGUSR2. While it waits, they end the waiting.
@@ -253,4 +254,4 @@ leader's has expired. Its scheduled turns wait anyway; a turn for --on-start wou
 while a clock was ahead run again when they come.
 
 Exit codes: 0 there is no such slot any more; 1 it was not done; 2 something was wrong with the settings, there is \
-no such election, or it was not confirmed.";
+no such election, or it was not confirmed; 130 it was interrupted.";
