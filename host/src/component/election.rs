@@ -213,6 +213,9 @@ impl ElectionComponent {
 
     /// Decides and does whatever is due. See the WIT for what the arguments mean.
     ///
+    /// `elapsed` is a reading of the clock that this was made with. The report counts from it. What passes until the
+    /// component begins is told to the component: the wait for a place, and a freeze before this is polled.
+    ///
     /// Where a process has very many elections, this waits for its turn first: leaders come before
     /// the others, and of the leaders those whose time ends first.
     ///
@@ -231,7 +234,7 @@ impl ElectionComponent {
         self.last().asked();
         let place = self.engine.place(urgency).await;
         self.begins(asked);
-        let mut late = Duration::ZERO;
+        let (mut began, mut late) = (elapsed, Duration::ZERO);
         let arguments = || {
             // The component takes `elapsed` for the present, so it is read again in the very last
             // moment. With one from before the wait, a leader would end its time too early, which
@@ -239,11 +242,12 @@ impl ElectionComponent {
             // a step that waited and judged it in one that did not, and would then not wait out
             // what has to be waited out.
             let (now, ahead) = self.clock.read();
-            late = now.saturating_sub(asked);
+            late = now.saturating_sub(elapsed);
+            began = elapsed.saturating_add(late);
             // It counts on from here by its clock. Were that read again, a freeze in between would make its present too
             // early for good, and a follower would take a beat for older than it is.
             self.begins.store(nanoseconds(now.saturating_sub(ahead)), Ordering::Relaxed);
-            (state, nanoseconds(elapsed.saturating_add(late)), nanoseconds(ahead), event)
+            (state, nanoseconds(began), nanoseconds(ahead), event)
         };
         let result = self.call_at(place, &self.functions.step, arguments).await;
         self.begins.store(0, Ordering::Relaxed);
@@ -254,7 +258,7 @@ impl ElectionComponent {
                 return Err(error);
             }
         };
-        self.last().reported(&report, asked + late, self.clock.now());
+        self.last().reported(&report, began, self.clock.now());
         count_from_earlier(&mut report, late);
         Ok(Report {
             state: State::new(report.state),

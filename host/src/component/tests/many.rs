@@ -175,6 +175,21 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
 }
 
 #[tokio::test]
+async fn what_passes_before_a_step_is_polled_is_told_to_the_component() {
+    let clock = HandClock::default();
+    let (leader, report) = leader(&Engine::new().unwrap(), &clock).await;
+    let frozen = Duration::from_secs(3);
+    clock.advance(report.again_in);
+    let renewal = leader.step(Some(&report.state), clock.now(), None);
+    clock.advance(frozen);
+    let renewal = renewal.await.unwrap();
+    let Role::Leading(leadership) = renewal.role else { panic!("{renewal:?}") };
+    assert!(renewal.renewed, "{renewal:?}");
+    // It was sent after the freeze, and the report counts from before.
+    assert_eq!(Duration::from_nanos(leadership.valid_for), Duration::from_secs(15) + frozen);
+}
+
+#[tokio::test]
 async fn a_leader_that_comes_too_late_holds_back_the_others_and_is_told_of_once() {
     let (engine, clock) = (Engine::new().unwrap(), HandClock::default());
     let (leader, mut report) = leader(&engine, &clock).await;
