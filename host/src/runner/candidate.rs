@@ -139,11 +139,16 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         }
         let due = self.now() >= self.next;
         if self.leaving.is_some() && self.turn.is_none() {
-            if self.said_goodbye && !due {
-                return None;
+            if self.said_goodbye {
+                // The release may wait for a token that was asked for beside the steps.
+                if let Some(answer) = self.orders.pop_front() {
+                    return Some(self.runner.step(self.state.clone(), Some(answer)));
+                }
+                if !due {
+                    return None;
+                }
             }
             self.said_goodbye = true;
-            self.orders.clear();
             // Brings the end of the turn; a word of its own would have another turn claimed.
             let outcome = match self.word.take() {
                 Some(Word::TurnEnded(outcome)) => Some(outcome),
@@ -276,8 +281,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
 
     /// Takes the answer to a request that went out beside the steps.
     pub(super) fn answered(&mut self, answer: Result<Response, Failure>) {
-        // A candidate that began anew did not ask, and one that has nothing more to do than to leave asks anew.
-        if self.state.is_some() && !self.said_goodbye {
+        // A candidate that began anew did not ask.
+        if self.state.is_some() {
             self.orders.push_front(Word::Answered(answer));
         }
     }

@@ -1,6 +1,6 @@
 //! Requests beside the steps.
 
-use super::{Reply, leading, play, seconds};
+use super::{Reply, leading, left, play, seconds};
 use crate::contract::Request;
 
 /// With a request that is answered at once.
@@ -28,4 +28,12 @@ fn an_answer_to_what_was_given_up_is_told_to_nobody() {
     let seen = play(100, 8, [asking(leading(7).again_in(0)), second, leading(7).again_in(9)]);
     let told: Vec<_> = seen.iter().filter(|line| line.contains("answered")).collect();
     assert_eq!(told, ["3 step: answered false"], "{seen:?}");
+}
+
+/// The release waits for a token, for example.
+#[test]
+fn one_that_leaves_hears_the_answer_too() {
+    let seen = play(100, 1, [leading(7).again_in(9), asking(leading(7).again_in(5)), left(7)]);
+    let steps: Vec<_> = seen.iter().filter(|line| line.contains("step")).collect();
+    assert_eq!(steps, ["0 step as new", "1 step: leave", "1 step: answered false"], "{seen:?}");
 }
