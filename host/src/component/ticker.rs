@@ -8,7 +8,7 @@ use crate::deadline::Deadline;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wasmtime::EngineWeak;
 
 /// How often running guest code is interrupted. Half of the slack that the protocol's A2 gives
@@ -31,6 +31,8 @@ struct Shared {
 struct Guests {
     count: usize,
     deadlines: Vec<Deadline>,
+    /// When the alarm goes off, or went off and was not heard yet. None: it is not set.
+    rings: Option<Instant>,
     /// Nobody will run any more.
     closed: bool,
 }
@@ -44,6 +46,17 @@ impl Guests {
         // A guest whose time is over may have missed the tick for it while it was in the host.
         let until = |deadline: &Deadline| deadline.remaining().max(OVERDUE);
         Some(self.deadlines.iter().map(until).min().unwrap_or(TICK).min(TICK))
+    }
+
+    /// Sets the alarm to the next tick, unless it goes off sooner: setting it again would put that off, each time that
+    /// another guest begins.
+    fn arm(&mut self, alarm: &Alarm) {
+        let Some(within) = self.next_tick() else { return };
+        let at = Instant::now() + within;
+        if self.rings.is_none_or(|rings| at < rings) {
+            alarm.set(Some(within));
+            self.rings = Some(at);
+        }
     }
 }
 
@@ -67,11 +80,12 @@ impl Ticker {
                     let Some(engine) = engine.upgrade() else { return };
                     engine.increment_epoch();
                 }
-                let guests = seen.guests();
+                let mut guests = seen.guests();
                 if guests.closed {
                     return;
                 }
-                seen.alarm.set(guests.next_tick());
+                guests.rings = None;
+                guests.arm(&seen.alarm);
             }
         };
         thread::Builder::new().name("tenure-epoch".to_owned()).spawn(tick)?;
@@ -86,7 +100,7 @@ impl Ticker {
         // One with a deadline may be the next to be interrupted.
         if first || deadline.is_some() {
             guests.deadlines.extend(deadline.clone());
-            self.0.alarm.set(guests.next_tick());
+            guests.arm(&self.0.alarm);
         }
         drop(guests);
         Running { ticker: self, deadline }
@@ -119,6 +133,7 @@ impl Drop for Running {
         }
         if guests.count == 0 {
             shared.alarm.set(None);
+            guests.rings = None;
         }
     }
 }
@@ -182,5 +197,22 @@ mod tests {
         assert_eq!(next(), Some(TICK));
         drop(endless);
         assert_eq!(next(), None);
+    }
+
+    #[test]
+    fn guests_that_begin_do_not_put_the_tick_off() {
+        let alarm = Alarm::new().unwrap();
+        let mut guests = Guests { count: 1, ..Guests::default() };
+        guests.arm(&alarm);
+        let rings = guests.rings.unwrap();
+        let deadline = |left| Deadline::new(BootClock::new().reading(), left);
+        guests.deadlines.push(deadline(Duration::from_secs(3600)));
+        guests.arm(&alarm);
+        assert_eq!(guests.rings, Some(rings));
+        guests.deadlines.push(deadline(Duration::ZERO));
+        let far = Instant::now() + Duration::from_secs(3600);
+        guests.rings = Some(far);
+        guests.arm(&alarm);
+        assert!(guests.rings < Some(far));
     }
 }
