@@ -1,23 +1,52 @@
 //! Who a process has started, or adopted.
 
 use rustix::process::Pid;
+use std::io;
+
+/// The children of `parent`, as far as the system tells.
+pub fn children_of(parent: Pid) -> Vec<Pid> {
+    all_children_of(parent).unwrap_or_default()
+}
 
 /// The children of `parent`, those included that ended and were not reaped. None where the system does
-/// not tell: it is asked on Linux only.
+/// not tell: it is asked on Linux only, where `/proc` is there.
+///
+/// # Errors
+///
+/// When there may be others: too many files are open, for example.
 #[cfg(target_os = "linux")]
-pub fn children_of(parent: Pid) -> Vec<Pid> {
-    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let child = |process: std::fs::DirEntry| {
-        let id = process.file_name().to_str()?.parse().ok().and_then(Pid::from_raw)?;
-        let stat = std::fs::read(process.path().join("stat")).ok()?;
-        (parent_in(&stat)? == parent.as_raw_nonzero().get()).then_some(id)
+pub(super) fn all_children_of(parent: Pid) -> io::Result<Vec<Pid>> {
+    let mut children = Vec::new();
+    let processes = match std::fs::read_dir("/proc") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(children),
+        processes => processes?,
     };
-    processes.flatten().filter_map(child).collect()
+    for process in processes {
+        let process = process?;
+        let id = process.file_name().to_str().and_then(|name| name.parse().ok());
+        let Some(id) = id.and_then(Pid::from_raw) else { continue };
+        match std::fs::read(process.path().join("stat")) {
+            Ok(stat) if parent_in(&stat) == Some(parent.as_raw_nonzero().get()) => {
+                children.push(id)
+            }
+            Ok(_) => {}
+            // It has ended, and was reaped.
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(children)
 }
 
 #[cfg(not(target_os = "linux"))]
-pub fn children_of(_: Pid) -> Vec<Pid> {
-    Vec::new()
+pub(super) fn all_children_of(_: Pid) -> io::Result<Vec<Pid>> {
+    Ok(Vec::new())
+}
+
+#[cfg(target_os = "linux")]
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
 
 /// The parent in `/proc/…/stat`: `id (name) state parent …`, where the name may hold anything.

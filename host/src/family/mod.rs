@@ -9,6 +9,7 @@
 
 mod children;
 
+use children::all_children_of;
 pub use children::children_of;
 
 use rustix::io::Errno;
@@ -62,7 +63,7 @@ impl Family {
     /// When it could not be started.
     #[allow(clippy::zombie_processes, reason = "reaped together with all its descendants")]
     pub fn start(command: &mut Command) -> io::Result<Self> {
-        let strangers = children_of(getpid());
+        let strangers = all_children_of(getpid())?;
         let child = command.spawn()?;
         let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let leader = id.ok_or_else(|| io::Error::other("it has no process id"))?;
@@ -136,19 +137,19 @@ impl Family {
         }
         // One that died meanwhile is a child of this process, or has left its own to it, until it is reaped.
         let adopted = self.adopted();
-        adopted.iter().for_each(|child| kill(*child));
+        adopted.iter().flatten().for_each(|child| kill(*child));
         let childless = self.reap();
         // Who was there before keeps this process from being without children, and was told by the system, so
         // that what it says now can be relied on. Elsewhere nobody is adopted.
         let told = !self.strangers.is_empty() || cfg!(not(target_os = "linux"));
-        let alone = childless || (told && adopted.is_empty());
+        let alone = childless || (told && adopted.is_ok_and(|adopted| adopted.is_empty()));
         alone && test_kill_process_group(self.leader) == Err(Errno::SRCH)
     }
 
-    /// Those who lost their parent, and left the group.
-    fn adopted(&self) -> Vec<Pid> {
-        let children = children_of(getpid()).into_iter();
-        children.filter(|child| !self.strangers.contains(child)).collect()
+    /// Those who lost their parent, and left the group. After an error there may be some.
+    fn adopted(&self) -> io::Result<Vec<Pid>> {
+        let children = all_children_of(getpid())?.into_iter();
+        Ok(children.filter(|child| !self.strangers.contains(child)).collect())
     }
 
     fn leader_is_over(&self) -> bool {

@@ -30,8 +30,8 @@ use tokio::select;
 use tokio::sync::{broadcast, oneshot};
 use tokio::time::{sleep, timeout};
 
-/// A supervisor that was told to kill and says nothing for so long is not waited for: the runner kills
-/// the command itself.
+/// When a supervisor that was told to kill says nothing for so long, the runner kills the command itself. The turn is
+/// over when the supervisor says so, or is dead: it alone knows of what left the process group.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The same before the end of the leadership, for a supervisor that stands still: half of the time
@@ -218,7 +218,8 @@ fn on_shared_clock(lease: &Deadline) -> Duration {
     }
 }
 
-/// Starts the supervisor, which has heard up to when the command may run before it can start it.
+/// Starts the supervisor. It starts the command when it hears up to when that may run, which is told last: whatever
+/// fails before, nothing runs.
 fn start(
     program: &Program,
     variables: &[(OsString, OsString)],
@@ -226,12 +227,13 @@ fn start(
     lease: &Deadline,
     attached: bool,
 ) -> io::Result<(Child, UnixStream)> {
-    let (mut ours, theirs) = StdUnixStream::pair()?;
+    let (ours, theirs) = StdUnixStream::pair()?;
     if attached {
         send_stdin(&ours)?;
     }
-    ours.write_all(Order::Until(on_shared_clock(lease)).line().as_bytes())?;
     ours.set_nonblocking(true)?;
+    let mut first = ours.try_clone()?;
+    let ours = UnixStream::from_std(ours)?;
     let output = || if attached { Stdio::inherit() } else { Stdio::piped() };
     let supervisor = Command::new(this_program()?)
         .arg0("tenure")
@@ -251,7 +253,9 @@ fn start(
         .stderr(output())
         .process_group(0)
         .spawn()?;
-    Ok((supervisor, UnixStream::from_std(ours)?))
+    // A new socket has room for it.
+    first.write_all(Order::Until(on_shared_clock(lease)).line().as_bytes())?;
+    Ok((supervisor, ours))
 }
 
 /// The file that this process runs, even when another one has been put in its place since.
