@@ -1,6 +1,7 @@
 //! Who should hold what.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// A part of the work. Its election is a blob of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +49,20 @@ impl Plan {
     pub fn resplit(&self) -> Option<Self> {
         let (term, version, split) = (self.term, self.version, self.split + 1);
         Some(Self { term, version, split, ..Self::first(self.next?) })
+    }
+
+    /// Whether a leader of a whole with `most` shares at most can have written it. protocol.md §14.2.
+    #[must_use]
+    pub fn is_sound(&self, most: u32) -> bool {
+        let members = self.members.iter().collect::<BTreeSet<_>>().len();
+        let is_member = |place: &u32| (*place as usize) < members;
+        (1..=most).contains(&self.count())
+            && self.next.is_none_or(|next| (1..=most).contains(&next))
+            && members == self.members.len()
+            && self.shares.iter().flatten().all(is_member)
+            // There is room for the plans to come.
+            && self.version < u64::MAX / 2
+            && self.split < u32::MAX / 2
     }
 
     /// All shares of this split.

@@ -63,11 +63,11 @@ impl Contender {
         self.seen.now().leads.filter(|(_, until)| now < *until).map(|(term, _)| term)
     }
 
-    /// The one that it hands over to, or was ordered to.
+    /// The one that it was ordered to hand over to lately, or hands over to.
     pub fn gives_to(&self) -> Option<String> {
         let shown = self.seen.now();
         let ordered = self.ordered.as_ref().filter(|(_, at)| shown.reports < at + REPORTS);
-        shown.successor.clone().or_else(|| ordered.map(|(to, _)| to.clone()))
+        ordered.map(|(to, _)| to.clone()).or_else(|| shown.successor.clone())
     }
 
     /// It has left.

@@ -338,8 +338,12 @@ impl<'a> Task<'a> {
             }
             From::Leader(of) => {
                 let leader = self.leader.as_mut().filter(|(term, _)| *term == of);
-                let leads = self.whole.leads(now) == Some(of);
-                let Some((_, leader)) = leader.filter(|_| leads) else { return };
+                let Some((_, leader)) = leader else { return };
+                if self.whole.leads(now) != Some(of) {
+                    // A renewal may be told of a moment later: then it begins anew.
+                    self.leader = None;
+                    return;
+                }
                 if let Some(next) = leader.answered(ask, told.answer, now) {
                     self.ask(from, next);
                 }

@@ -3,6 +3,7 @@
 use crate::contract::side_blobs::{Answer as Done, ListedBlob, Over, Request, Write};
 use crate::contract::{Problem, ProblemClass};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use std::fmt::Display;
 use std::time::Duration;
 use tenure_core::Record;
 use tenure_shares::{Answer, Ask, Pace, Plan, Sign, Tag};
@@ -68,7 +69,8 @@ pub(super) fn answer(ask: &Ask, outcomes: Vec<Outcome>) -> (Answer, Option<Probl
         (_, Some(Err(_))) => Answer::Refused,
         (Ask::ReadPlan(_), Some(Ok(Done::Content((text, tag))))) => {
             return match serde_json::from_str::<Plan>(&text) {
-                Ok(plan) => (Answer::Plan(plan, Tag(tag)), None),
+                Ok(plan) if plan.is_sound(super::MOST) => (Answer::Plan(plan, Tag(tag)), None),
+                Ok(_) => (Answer::Unknown, Some(no_plan(&"no leader writes such a plan"))),
                 Err(error) => (Answer::Unknown, Some(no_plan(&error))),
             };
         }
@@ -95,7 +97,7 @@ fn may_be_done(class: ProblemClass) -> bool {
     matches!(class, Unreachable | Unavailable | Nonsense)
 }
 
-fn no_plan(error: &serde_json::Error) -> Problem {
+fn no_plan(error: &dyn Display) -> Problem {
     let detail = format!(
         "the plan of the shares cannot be read ({error}), so nothing changes; find out who else may write beside the \
          election's blob. Then end all processes with shares, delete the blob that ends with .{PLAN} and those with \

@@ -65,3 +65,26 @@ fn a_share_is_known_by_the_suffix_of_its_election() {
         assert_eq!(Share::of_suffix(other), None, "{other}");
     }
 }
+
+#[test]
+fn what_no_leader_writes_is_not_sound() {
+    let with = |change: fn(&mut Plan)| {
+        let mut plan = plan();
+        change(&mut plan);
+        plan.is_sound(4)
+    };
+    assert!(with(|_| {}) && with(|plan| plan.next = Some(4)));
+    assert!(with(|plan| plan.shares = vec![None]));
+    for change in [
+        |plan: &mut Plan| plan.shares.clear(),
+        |plan: &mut Plan| plan.shares.push(None),
+        |plan: &mut Plan| plan.next = Some(5),
+        |plan: &mut Plan| plan.next = Some(0),
+        |plan: &mut Plan| plan.members.push("anna".to_owned()),
+        |plan: &mut Plan| plan.shares[0] = Some(2),
+        |plan: &mut Plan| plan.version = u64::MAX,
+        |plan: &mut Plan| plan.split = u32::MAX,
+    ] {
+        assert!(!with(change));
+    }
+}

@@ -101,6 +101,12 @@ fn a_plan_is_read_as_it_was_written() {
     let (told, unread) = answer(&Ask::ReadPlan(None), vec![foreign]);
     assert_eq!(told, Answer::Unknown);
     assert!(unread.unwrap().detail.contains("the plan of the shares cannot be read"));
+    // Of so many shares a leader would make 34 GB.
+    let huge = r#"{"term":7,"version":3,"split":1,"members":[],"shares":[null],"next":4294967295}"#;
+    let huge = Ok(Done::Content((huge.to_owned(), "\"2\"".to_owned())));
+    let (told, unread) = answer(&Ask::ReadPlan(None), vec![huge]);
+    assert_eq!(told, Answer::Unknown);
+    assert!(unread.unwrap().detail.contains("no leader writes such a plan"));
 }
 
 #[test]
