@@ -18,6 +18,8 @@ pub struct Tasks {
     /// What they run on: one thread.
     pub runtime: Runtime,
     running: Mutex<JoinSet<()>>,
+    /// Held by the one that waits for their end.
+    waiting: tokio::sync::Mutex<()>,
     added: Notify,
     /// All are to leave.
     leave: watch::Sender<bool>,
@@ -56,6 +58,7 @@ impl Tasks {
         Ok(Self {
             runtime: handle,
             running: Mutex::default(),
+            waiting: tokio::sync::Mutex::default(),
             added: Notify::new(),
             leave: watch::Sender::new(false),
             _keep: keep,
@@ -104,6 +107,8 @@ impl Tasks {
     ///
     /// When one of them did.
     pub async fn ended(&self) {
+        // Tasks wake up one that waits for them, and no other.
+        let _one = self.waiting.lock().await;
         let mut leave = self.leave.subscribe();
         loop {
             let next = poll_fn(|context| match self.running().poll_join_next(context) {
@@ -189,6 +194,7 @@ async fn asked(leave: &mut watch::Receiver<bool>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use std::time::Duration;
     use tokio::time::timeout;
 
@@ -210,6 +216,21 @@ mod tests {
         // It has left before it began.
         tasks.add(until_asked).ended().await;
         tasks.ended().await;
+    }
+
+    #[tokio::test]
+    async fn all_who_wait_for_the_end_hear_of_it() {
+        let tasks = Arc::new(Tasks::start().unwrap());
+        tasks.add(|leave| leave.asked());
+        let mut waiting = JoinSet::new();
+        for _ in 0..2 {
+            let tasks = tasks.clone();
+            waiting.spawn(async move { tasks.ended().await });
+            // It waits before the next one does.
+            tokio::task::yield_now().await;
+        }
+        tasks.leave();
+        timeout(Duration::from_secs(60), waiting.join_all()).await.expect("both hear of it");
     }
 
     #[tokio::test]

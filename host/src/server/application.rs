@@ -57,8 +57,8 @@ impl<C: Clock> Application<C> {
             };
             tokio::select! {
                 () = over => return,
-                // The board is held by this.
-                _ = changed.changed() => {}
+                // A board that was removed changes no more.
+                true = async { changed.changed().await.is_ok() } => {}
             }
         }
     }
