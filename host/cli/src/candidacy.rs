@@ -116,7 +116,10 @@ impl Candidacy {
         let mut read = None;
         match elector.check().await {
             // There is no work in the whole.
-            Ok(_) if configuration.split.is_some() => read = configuration.read(),
+            Ok(_) if configuration.split.is_some() => {
+                read = configuration.read();
+                front.board.place_triggers(|_, _| std::future::ready(Err(no_turns())));
+            }
             Ok(_) => {
                 read = configuration.read();
                 // They share the connections, which must not depend on what else there is to do where operators ask.
@@ -297,6 +300,13 @@ async fn trigger(
     // It is granted what it needs.
     elector.check().await.map_err(|error| unavailable(error.to_string()))?;
     elector.trigger(&id, place).await.unwrap_or_else(|error| Err(unavailable(error.to_string())))
+}
+
+/// The whole is not asked for a turn.
+fn no_turns() -> Problem {
+    let detail = "no turn runs in the election of the whole; ask for one in the election of a share, which \
+                  `tenure shares` names";
+    Problem { class: ProblemClass::Order, detail: detail.to_owned() }
 }
 
 fn unavailable(detail: String) -> Problem {

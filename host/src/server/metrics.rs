@@ -290,10 +290,13 @@ impl Metrics {
                 self.late.inc_by(u64::from(turn.past_due));
             }
             Event::TurnEnded { end, elapsed, .. } => {
-                match (self.works.swap(false, Ordering::Relaxed), end) {
-                    (false, _) => drop(self.refused.inc()),
-                    (true, TurnEnd::CutOff | TurnEnd::TimedOut) => drop(self.preempted.inc()),
-                    (true, _) => {}
+                // It never began: it is no turn.
+                if !self.works.swap(false, Ordering::Relaxed) {
+                    self.refused.inc();
+                    return;
+                }
+                if matches!(end, TurnEnd::CutOff | TurnEnd::TimedOut) {
+                    self.preempted.inc();
                 }
                 self.turns.get_or_create(&Outcome { outcome: end.to_string() }).inc();
                 self.turn_time.observe(elapsed.as_secs_f64());

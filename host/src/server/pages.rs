@@ -69,13 +69,21 @@ async fn readyz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
         Ok(asked) => asked,
         Err(refusal) => return *refusal,
     };
-    let mut leads = false;
+    let (mut leads, mut ready, mut first) = (false, false, None);
     for face in asked {
         let now = face.clock.now();
-        if let Readiness::NotReady(why) = face.board.readiness(now) {
-            return refuse(&about(&faces, face, &why));
+        match face.board.readiness(now) {
+            Readiness::Ready => ready = true,
+            // Of many elections some are nearly always new.
+            Readiness::NotReady(why) if face.board.is_new() => {
+                first.get_or_insert((face, why));
+            }
+            Readiness::NotReady(why) => return refuse(&about(&faces, face, &why)),
         }
         leads |= matches!(face.board.told_role(now), Role::Leading { .. });
+    }
+    if let Some((face, why)) = first.filter(|_| !ready) {
+        return refuse(&about(&faces, face, &why));
     }
     if has(&uri, "leader") && !leads {
         return refuse("this candidate does not lead");

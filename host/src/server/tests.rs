@@ -262,6 +262,7 @@ async fn figures_are_told_and_nothing_can_be_changed() {
         &Event::Elected { term: 7, valid_for: seconds(12), next_turn: None },
         clock.now(),
     );
+    board.happened(&Event::TurnStarted { turn: turn() }, clock.now());
     board.happened(&ended(TurnEnd::Succeeded), clock.now());
     let reason = Reason::Election(EndingReason::Left);
     board.happened(&Event::StoodDown { term: 7, reason }, clock.now());
@@ -317,7 +318,13 @@ async fn several_elections_are_told_apart() {
     let [first, second] = boards;
     let told = |body: String| serde_json::from_str::<Value>(&body).unwrap();
 
+    assert_eq!(get(&server, "GET /readyz").await.0, 503);
     first.stepped(&report(leading(), &[ExchangeResult::Done]), now(), now());
+    // One that was just added does not count yet.
+    assert_eq!(get(&server, "GET /readyz").await.0, 200);
+    assert_eq!(get(&server, "GET /readyz?election=jobs/b").await.0, 503);
+    let unanswered = report(Role::Undecided, &[ExchangeResult::Unavailable; 2]);
+    second.stepped(&unanswered, now(), now());
     let (status, _, why) = get(&server, "GET /readyz").await;
     assert_eq!(status, 503);
     assert!(why.contains("jobs/b: "), "{why}");
@@ -446,12 +453,15 @@ fn turns_that_were_late_refused_or_stopped_are_counted() {
     };
     board.stepped(&Report { run: Some(turn), ..report(Role::Undecided, &[]) }, NOW, NOW);
     let text = board.metrics.text(&super::metrics::Now { ready: true, ..Default::default() });
-    for (name, count) in
-        [("turns_past_due", 1), ("slots_missed", 4), ("turns_refused", 1), ("preemptions", 2)]
-    {
+    for (name, count) in [
+        ("turns_past_due_total", 1),
+        ("slots_missed_total", 4),
+        ("turns_refused_total", 1),
+        ("preemptions_total", 2),
+        ("turn_seconds_count", 3),
+    ] {
         let counted = |line: &str| {
-            line.starts_with(&format!("tenure_{name}_total"))
-                && line.ends_with(&format!("}} {count}"))
+            line.starts_with(&format!("tenure_{name}{{")) && line.ends_with(&format!("}} {count}"))
         };
         assert!(text.lines().any(counted), "{name}: {text}");
     }

@@ -78,6 +78,12 @@ impl Board {
         self.state().failures > 0
     }
 
+    /// Whether it has just begun: nothing was asked yet, or nothing came of it.
+    pub(in crate::server) fn is_new(&self) -> bool {
+        let state = self.state();
+        !state.answered && state.failures == 0 && state.role != Role::Left
+    }
+
     /// Whether it could lead: the storage account answers, and lets it.
     pub(in crate::server) fn readiness(&self, now: Duration) -> Readiness {
         if !self.runs(now) {
