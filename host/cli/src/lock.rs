@@ -2,6 +2,8 @@
 //!
 //! It is a candidate whose work is as long as its leadership, and which leaves when that is over.
 
+mod obstacle;
+
 use super::complaint::{Complaint, printable, report};
 use super::configuration::Configuration;
 use super::descriptors;
@@ -15,6 +17,7 @@ use super::settings::{CommandLine, Elections};
 use super::signals::{Numbered, REPEATED};
 use super::supervisor::Supervised;
 use super::telemetry::Telemetry;
+use obstacle::Obstacle;
 use std::cell::OnceCell;
 use std::future::pending;
 use std::pin::pin;
@@ -238,39 +241,6 @@ async fn not_free(board: &Board, clock: &BootClock, changed: &Notify) -> Course 
     }
 }
 
-/// What keeps a candidate from leading, as far as summaries of it tell, one after the other.
-#[derive(Default)]
-struct Obstacle {
-    /// Dates that do not fit were told of, and a request was answered since.
-    dates: bool,
-    /// The newest summary tells of them.
-    tells: bool,
-}
-
-impl Obstacle {
-    /// Whether somebody else leads, or a problem is in the way. There are also problems of a candidate that leads in the
-    /// next moment: on a new blob it waits for a second first.
-    fn is_in(&mut self, seen: &Summary) -> bool {
-        let class = seen.problem.as_ref().map(|problem| problem.class);
-        let told_before = std::mem::replace(&mut self.tells, class == Some("clock"));
-        self.dates |= told_before && !self.tells;
-        match (seen.role, class) {
-            ("leading", _) => false,
-            ("following", _) => true,
-            (_, None) => false,
-            // Nothing on record is in the way of a lock.
-            (_, Some("schedule")) => false,
-            // With such an answer no request is repeated.
-            (_, Some("configuration" | "nonsense")) => true,
-            // A clock that is wrong is told once, and the request repeated with the service's time. Dates of the service
-            // that jump are told again and again, and the lease is given back each time.
-            (_, Some("clock")) => self.dates,
-            // Another key or token may have been accepted.
-            _ => seen.failing,
-        }
-    }
-}
-
 /// The exit code.
 fn code(course: &Course) -> u8 {
     let code = match course {
@@ -362,7 +332,6 @@ fn failed(problem: impl std::fmt::Display) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure::program::server::Told;
 
     #[test]
     fn each_end_has_its_exit_code() {
@@ -380,60 +349,5 @@ mod tests {
         ] {
             assert_eq!(code(&course), expected);
         }
-    }
-
-    /// What becomes of summaries with these roles, problems and failures, one after the other.
-    fn judged(seen: &[(&'static str, &'static str, bool)]) -> Vec<bool> {
-        let mut obstacle = Obstacle::default();
-        let summary = |&(role, class, failing): &(_, &'static str, _)| Summary {
-            role,
-            problem: (!class.is_empty()).then(|| Told { class, detail: "x".to_owned() }),
-            failing,
-            ..Board::new("locks/one", "ada", Duration::ZERO).summary(Duration::ZERO)
-        };
-        seen.iter().map(|seen| obstacle.is_in(&summary(seen))).collect()
-    }
-
-    #[test]
-    fn a_lock_is_not_free_while_somebody_has_it_or_it_cannot_be_acquired() {
-        for (seen, expected) in [
-            (("undecided", "", false), false),
-            (("following", "", false), true),
-            (("following", "schedule", false), true),
-            (("leading", "configuration", true), false),
-            (("undecided", "configuration", false), true),
-            (("undecided", "nonsense", false), true),
-            // The first answer that did not come is no problem yet.
-            (("undecided", "", true), false),
-            (("undecided", "unreachable", true), true),
-            (("undecided", "refused", true), true),
-        ] {
-            assert_eq!(judged(&[seen]), [expected], "{seen:?}");
-        }
-    }
-
-    #[test]
-    fn a_problem_of_one_that_leads_in_a_moment_is_not_in_the_way() {
-        for seen in [
-            // The record is of an election with another schedule.
-            ("undecided", "schedule", false),
-            ("undecided", "schedule", true),
-            // The first key was refused, and the second one was not.
-            ("undecided", "refused", false),
-            // The request was repeated with the service's time, and is under way.
-            ("undecided", "clock", false),
-            ("undecided", "clock", true),
-        ] {
-            assert_eq!(judged(&[seen, ("leading", "", false)]), [false, false], "{seen:?}");
-        }
-    }
-
-    #[test]
-    fn dates_that_jump_are_in_the_way_when_they_are_told_again() {
-        let (jump, quiet) = (("undecided", "clock", false), ("undecided", "", false));
-        assert_eq!(judged(&[jump, jump, quiet, jump]), [false, false, false, true]);
-        // A wrong clock, and then a service that does not answer.
-        let seen = [("undecided", "clock", true), ("undecided", "unreachable", true)];
-        assert_eq!(judged(&seen), [false, true]);
     }
 }
