@@ -183,12 +183,12 @@ fn unavailable(status: u16, code: &str) -> &'static str {
             "the service is throttling the account; the request is retried after a pause"
         }
         (408, _) | (500, "OperationTimedOut") | (504, _) => {
-            "the service timed out, so the request may or may not have been applied; it is retried"
+            "the service timed out, so the request may have been applied; it is retried"
         }
         (502 | 503, "") => {
             "the service, or a proxy in front of it, cannot be reached; the request is retried"
         }
-        _ => "the service failed, so the request may or may not have been applied; it is retried",
+        _ => "the service failed, so the request may have been applied; it is retried",
     }
 }
 

@@ -361,8 +361,7 @@ fn skew_explains(answer: &Answer, wall: DateTime<Utc>, context: &mut Context<'_>
     let minutes = skew.abs().num_minutes();
     let detail = format!(
         "this machine's clock is {minutes} min {side} the storage service's; meanwhile \
-         requests are signed with the service's time. Set the clock by NTP: other \
-         programs may fail because of it"
+         requests are signed with the service's time. Set the clock by NTP"
     );
     context.report_problem(ProblemClass::Clock, detail);
     true

@@ -31,8 +31,7 @@ pub(super) fn read(text: &str) -> Result<Account, Vec<Problem>> {
     }
 }
 
-const COPY_IT: &str =
-    "copy the connection string again from the storage account's page \"Access keys\"";
+const COPY_IT: &str = "copy it again from the account's page \"Access keys\"";
 
 /// Every key that means something here.
 pub(super) const KEYS: [&str; 8] = [

@@ -180,7 +180,7 @@ fn hint_ignored(history: &History, wins: &[Win], index: usize, loss: &Loss) -> O
 }
 
 /// When each hint that a candidate was given before an entry could be heeded: one that stands still hears of it
-/// once it goes on.
+/// once it goes on, and polls again and again until one is answered.
 fn heeded(history: &History, who: Who, before: usize) -> impl Iterator<Item = Millis> {
     let entries = &history.entries[..before];
     (0..before).filter(move |place| entries[*place].what == What::Hinted(who)).map(move |place| {
@@ -191,7 +191,12 @@ fn heeded(history: &History, who: Who, before: usize) -> impl Iterator<Item = Mi
         });
         let goes_on = entries[place..].iter().find(|entry| entry.what == What::Resumed(who));
         let later = goes_on.filter(|_| stands == Some(true));
-        later.map_or(entries[place].at, |later| later.at)
+        let at = later.map_or(entries[place].at, |later| later.at);
+        let answered = entries[place..].iter().find(|entry| match entry.what {
+            What::Answered(number, _) => entry.at >= at && history.asked[number].who == who,
+            _ => false,
+        });
+        answered.map_or(at, |answered| answered.at)
     })
 }
 
