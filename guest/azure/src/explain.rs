@@ -253,7 +253,7 @@ mod tests {
             (412, "LeaseLost", "expired"),
             (429, "", "throttling"),
             (503, "ServerBusy", "throttling"),
-            (500, "OperationTimedOut", "may or may not"),
+            (500, "OperationTimedOut", "may have been applied"),
             (302, "", "proxy"),
             (204, "", "proxy"),
         ];
