@@ -147,8 +147,10 @@ async fn has_its_turn(stage: &Stage) {
     assert!(said.ends_with("Trigger bad-1: its turn has ended: failed.\n"), "{said}");
     // With the same names there is nothing to be done.
     for (id, code) in [("good-1", 0), ("bad-1", 3)] {
-        assert_eq!(stage.of_election(&["--id", id]).await.0, 0);
-        assert_eq!(stage.of_election(&["--id", id, "--wait", "60s"]).await.0, code);
+        let (placed, said) = stage.of_election(&["--id", id]).await;
+        assert_eq!(placed, 0, "{said}");
+        let (ended, said) = stage.of_election(&["--id", id, "--wait", "60s"]).await;
+        assert_eq!(ended, code, "{said}");
     }
     // Each in its order, and none of the earlier ones again.
     let (code, said) = stage.of_election(&["--wait", "60s"]).await;

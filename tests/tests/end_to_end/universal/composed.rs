@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ::http::Method;
-use tenure::clock::BootClock;
+use tenure::clock::{BootClock, Clock as _};
 use tenure::component::{ElectionComponent, Engine};
 use tenure::compose::{UNIVERSAL_COMPONENT, compose};
 use tenure::contract::{Event, Role};
@@ -66,13 +66,13 @@ async fn the_runner_takes_a_composed_component_too() {
         let component =
             ElectionComponent::with_binary(&engine, binary, settings.clone(), &clock).unwrap();
         component.check().await.unwrap();
-        let first = component.step(None, Duration::ZERO, None).await.unwrap();
+        let first = component.step(None, clock.now(), None).await.unwrap();
         // The second that an election without a record takes.
-        let later = component.step(Some(&first.state), Duration::from_secs(2), None);
-        let report = later.await.unwrap();
+        clock.sleep_until(clock.now() + Duration::from_secs(2)).await;
+        let report = component.step(Some(&first.state), clock.now(), None).await.unwrap();
         assert!(matches!(report.role, Role::Leading(_)), "{:?}", report.role);
         let leave = Some(Event::Leave(None));
-        let left = component.step(Some(&report.state), Duration::from_secs(3), leave).await;
+        let left = component.step(Some(&report.state), clock.now(), leave).await;
         assert_eq!(left.unwrap().role, Role::Left);
         let snapshot = component.inspect().await.unwrap().unwrap();
         assert!(snapshot.incumbent.is_some());
