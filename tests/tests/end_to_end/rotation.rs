@@ -124,6 +124,12 @@ async fn keys_are_regenerated_and_everybody_leads_on() {
         let which = rotation % 2;
         secrets.keys[which] = key(rotation + 3);
         regenerate([KeyName::Key1, KeyName::Key2][which], &secrets.keys[which]);
+        if rotation == 0 {
+            // Nobody is told the new key before everybody was refused the old one. Later rotations are as they happen.
+            for leader in &leaders {
+                leader.event("problem", SOON).await;
+            }
+        }
         // Who has the other key leads on by it before anybody is told.
         renewed(&leaders[0]).await;
         secrets.publish(which);

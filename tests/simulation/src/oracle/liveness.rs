@@ -16,7 +16,7 @@
 //!   (§4.5): a second and eight round trips from then. It may be in the middle of a step.
 //! - After the calm somebody leads, and everybody who lives then has its turn in the finale.
 
-use super::super::fault::Step;
+use super::super::fault::{Fault, Step};
 use super::super::history::{Asked, Entry, History, What, Who, Win, Written};
 use super::super::plan::LONGEST_COOL_DOWN;
 use super::super::world::Millis;
@@ -51,7 +51,7 @@ pub fn i6(history: &History) -> Vec<Violation> {
         let losses = match entry.what {
             What::Killed(who) => {
                 let crash = crash(history, &wins, index, who);
-                let beats = crash.as_ref().and_then(|crash| beats(history, index, crash));
+                let beats = crash.as_ref().and_then(|crash| beats(history, &wins, index, crash));
                 [crash, beats]
             }
             What::Handled(..) => [release(history, &wins, index), None],
@@ -112,7 +112,7 @@ fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss
 }
 
 /// How soon somebody leads after a leader that beats was killed, by its promise on record.
-fn beats(history: &History, index: usize, crash: &Loss) -> Option<Loss> {
+fn beats(history: &History, wins: &[Win], index: usize, crash: &Loss) -> Option<Loss> {
     let who = crash.who;
     let writes: Vec<_> = history.writes().take_while(|(entry, ..)| *entry < index).collect();
     let look = history.lives.iter().filter_map(|life| life.periods.failover).max()? / 6;
@@ -130,7 +130,11 @@ fn beats(history: &History, index: usize, crash: &Loss) -> Option<Loss> {
     let written = writes.last()?;
     let promise = Some(written.3.promise).filter(|promise| *promise > 0 && written.2.who == who)?;
     // One that lost its lease before beats no more, and a lease that somebody breaks runs out.
-    Some(()).filter(|()| written.1.at + promise >= crash.at)?;
+    let broken = |entry: &Entry| matches!(entry.what, What::Struck(Fault::BreakRest, ..));
+    let since = leader_at(wins, index)?.entry;
+    if written.1.at + promise < crash.at || history.entries[since..index].iter().any(broken) {
+        return None;
+    }
     let most = seen + taken_over(promise) + late;
     Some(Loss { most, how: "was killed that beat", by_promise: true, ..*crash })
 }

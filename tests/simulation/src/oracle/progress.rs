@@ -204,7 +204,11 @@ impl Judge<'_> {
         let who = leadership.who;
         let ended = |turn: &&Ran| (turn.who, turn.term) == (who, leadership.term);
         let mut late = Vec::new();
-        for turn in self.turns.iter().filter(ended).filter(|turn| turn.to != Millis::MAX) {
+        // Whose lease was broken without its knowledge writes in vain once there is another leader.
+        let wins = self.history.wins();
+        let next =
+            wins.iter().find(|win| win.term > leadership.term).map_or(Millis::MAX, |win| win.at);
+        for turn in self.turns.iter().filter(ended).filter(|turn| turn.to < next) {
             let (waits, within) = match self.may_ride(turn) {
                 // The claim on which it rides is further away.
                 true if self.is_close(who) && self.history.is_behind(turn.to) => continue,
