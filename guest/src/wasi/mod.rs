@@ -259,9 +259,9 @@ fn trigger(
         }
     }
     Err(Problem {
-        class: ProblemClass::Order,
+        class: ProblemClass::Unavailable,
         detail: "the trigger could not be written: other commands were faster each time, or the service did not \
-                 answer. Try again, with the same id"
+                 answer"
             .into(),
     })
 }

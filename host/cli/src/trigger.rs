@@ -29,10 +29,6 @@ const NOT_SUCCEEDED: u8 = 3;
 /// The longest that the leader may take to hear of it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The election component says so of a trigger that it wrote several times, without an answer to any of them. Its class
-/// is that of orders that are refused.
-const IN_DOUBT: &str = "with the same id";
-
 /// How soon it is asked what became of it, and how seldom later: twice as long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_secs(2);
@@ -122,11 +118,10 @@ impl Failure {
 
     fn of(Problem { class, detail }: Problem) -> Self {
         // As the protocol has it for any write: the answer did not come, or tells nothing.
-        let unknown = matches!(
+        let in_doubt = matches!(
             class,
             ProblemClass::Unreachable | ProblemClass::Unavailable | ProblemClass::Nonsense
         );
-        let in_doubt = unknown || detail.contains(IN_DOUBT);
         Self { why: format!("{}: {}", class_name(class), printable(&detail)), in_doubt }
     }
 }
@@ -178,7 +173,7 @@ impl Asking {
                     told["error"].as_str().map_or_else(|| format!("HTTP {status}"), printable);
                 let (who, leader) = (printable(&candidate), steer::elsewhere(&told["leader"]));
                 let why = format!("{who} at {}: {why}{leader}", operator.at);
-                let in_doubt = !(300..500).contains(&status) || why.contains(IN_DOUBT);
+                let in_doubt = !(300..500).contains(&status);
                 Err(Failure { why, in_doubt })
             }
         }
