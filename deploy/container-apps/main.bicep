@@ -18,7 +18,7 @@ param image string
 @description('The Azure container registry in this resource group that has the image. Empty: the image is public.')
 param registryName string = ''
 
-@description('An account in this resource group. Choose LRS or ZRS: a fail-over to another region can be held up by a lease.')
+@description('An account in this resource group. Choose LRS or ZRS: a failover to another region can be held up by a lease.')
 param storageAccountName string
 
 @description('The host that the handler reports to. It reaches no other.')

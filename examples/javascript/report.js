@@ -26,6 +26,7 @@ export const leaderHandler = {
       // `tenure run` stamps every request with the election and its term. Other hosts do not.
       "tenure-election": encodeURI(turn.election),
       "tenure-term": `${turn.term}`,
+      "idempotency-key": turn.key, // the same for all attempts at this turn
     };
     let answer;
     try {

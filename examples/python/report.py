@@ -37,6 +37,7 @@ class LeaderHandler(exports.LeaderHandler):
             # `tenure run` stamps every request with the election and its term. Other hosts do not.
             "tenure-election": quote(turn.election),
             "tenure-term": str(turn.term),
+            "idempotency-key": turn.key,  # the same for all attempts at this turn
         }
         # An Err with a text fails the turn; any other exception ends the leadership at once.
         try:

@@ -37,7 +37,7 @@
 //!         Ok(())
 //!     });
 //!
-//!     // What people should know. By events nobody may act: the term and the deadline of a turn say what it may do.
+//!     // For people. Do not act on events: the term and the deadline of a turn say what the work may do.
 //!     let runner = Runner::new(elector, work, clock).on_event(|event| match event {
 //!         Event::Elected { term, .. } => println!("leading, term {term}"),
 //!         Event::StoodDown { reason, .. } => println!("leading no longer: {reason}"),
@@ -56,7 +56,7 @@
 //!
 //! - `component`, on by default: the election component travels in the library. Without it, it is
 //!   given at run time ([`component::ElectionComponent::with_binary`]).
-//! - `server`: pages, figures and probes over HTTP, and the orders of operators (`server`).
+//! - `server`: pages, metrics and probes over HTTP, and the orders of operators (`server`).
 //! - `compose`: an election and a handler in one component, for platforms that own the timer (`compose`).
 //!
 //! # Design decisions
@@ -65,7 +65,7 @@
 //! - A step runs to its end, because it may already have released the lease, unless the future of `run` itself is
 //!   dropped. A turn may be dropped at any time.
 //! - The order is always: stop the work, see it stopped, tell the component, release.
-//! - This crate knows nothing of Azure, which `tenure-store` plays.
+//! - This crate knows nothing of Azure's protocol; `tenure-store` emulates the service.
 
 #![deny(missing_docs)]
 

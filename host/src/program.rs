@@ -41,7 +41,7 @@ pub mod http {
     pub use crate::egress::tls::trusting;
 }
 
-/// A member for shares, and what is kept beside the election of the whole.
+/// A member for shares, and what is kept beside the coordinating election.
 pub mod shares {
     pub use crate::shares::contender::Place;
     pub use crate::shares::store::{SharesStore, Told};

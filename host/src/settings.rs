@@ -52,12 +52,13 @@ pub struct Settings {
     /// Runs one turn for this value, once ever and before all other turns: for the name of a release, for example. At
     /// most 128 bytes.
     pub on_start: Option<String>,
-    /// How long a lease lasts without a renewal: 15 s to 60 s, in whole seconds; by default 15 s.
+    /// How long a lease lasts without a renewal: 15 s to 60 s, in whole seconds; by default 15 s, or 60 s
+    /// with [`failover`](Settings::failover).
     pub lease: Option<Duration>,
     /// How long before the end of the lease the work is stopped: at least 2.5 s; by default a fifth of the lease.
     pub margin: Option<Duration>,
-    /// How often a leader renews: at least 1 s, by default 4/15 of the lease. Two tries of a renewal must fit
-    /// between the lease and the margin.
+    /// How often a leader renews: at least 1 s, by default 4/15 of the lease. This interval and two
+    /// attempts at a renewal (a request time-out and 0.5 s each) must fit into the lease less the margin.
     pub renew: Option<Duration>,
     /// The longest that a follower waits between two polls: 500 ms to a minute, by default 4 s. The shortest is half
     /// of it.

@@ -22,16 +22,10 @@ pub struct Report {
     pub stamp: Option<String>,
     /// The header `tenure-election`.
     pub election: Option<String>,
+    /// The header `idempotency-key`.
+    pub key: Option<String>,
     /// The body.
     pub json: Value,
-}
-
-impl Report {
-    /// The slot, in whichever way the handler writes it.
-    #[must_use]
-    pub fn slot(&self) -> String {
-        self.json["slot"].to_string()
-    }
 }
 
 #[derive(Debug)]
@@ -92,16 +86,15 @@ impl Reports {
         self.all()
     }
 
-    /// How often each slot was reported. That of a turn for a value may be the same instant as one of
-    /// the timer; it is another turn.
+    /// How often each turn was reported, by its key: the slot of a turn for a value may be the same instant as one of
+    /// the timer.
     #[must_use]
-    pub fn slots(&self) -> BTreeMap<String, usize> {
-        let mut slots = BTreeMap::new();
+    pub fn turns(&self) -> BTreeMap<String, usize> {
+        let mut turns = BTreeMap::new();
         for report in self.all() {
-            let value = report.json["value"].as_str().unwrap_or_default();
-            *slots.entry(format!("{} {value}", report.slot())).or_default() += 1;
+            *turns.entry(report.key.expect("every handler sends its key")).or_default() += 1;
         }
-        slots
+        turns
     }
 }
 
@@ -114,7 +107,8 @@ impl Drop for Reports {
 async fn take(State(book): State<Arc<Book>>, headers: HeaderMap, Json(json): Json<Value>) {
     let header = |name| headers.get(name)?.to_str().ok().map(str::to_owned);
     let (stamp, election) = (header("tenure-term"), header("tenure-election"));
+    let key = header("idempotency-key");
     let mut all = book.all.lock().unwrap();
-    all.push(Report { stamp, election, json });
+    all.push(Report { stamp, election, key, json });
     book.count.send_replace(all.len());
 }

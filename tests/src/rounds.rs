@@ -62,7 +62,7 @@ pub struct Rounds {
 pub struct Changed {
     /// What happened.
     pub change: Change,
-    /// Whether the leader of the whole went.
+    /// Whether the coordinator went.
     pub leader_went: bool,
     /// How long it was until each share was worked for, and all processes had as many.
     pub took: Duration,
@@ -88,7 +88,7 @@ pub struct Course {
 /// Who works for what, by the logs.
 #[derive(Debug, Default)]
 struct Ledger {
-    whole: String,
+    coordinating: String,
     works: BTreeMap<u32, String>,
     /// Who worked for each last.
     last: BTreeMap<u32, String>,
@@ -111,10 +111,10 @@ impl Rounds {
     /// # Errors
     /// A process cannot be started, or shares do not come to rest.
     pub async fn play(self, store: &Store) -> Result<Course> {
-        let whole = format!("tenure-rounds-{}/jobs/orders", uuid::Uuid::new_v4().simple());
+        let coordinating = format!("tenure-rounds-{}/jobs/orders", uuid::Uuid::new_v4().simple());
         let access = Access::with(store.connection_string()).trusting(store.ca_file());
         let (sink, members) = (Sink::start().await?, BTreeMap::new());
-        let ledger = Ledger { whole, ..Ledger::default() };
+        let ledger = Ledger { coordinating, ..Ledger::default() };
         let mut scene = Scene { rounds: self, access, sink, members, ledger, started: 0 };
         for _ in 0..3 {
             scene.start()?;
@@ -153,7 +153,15 @@ impl Scene {
         let name = format!("member-{:04}", self.started);
         let mut command = Command::new(&self.rounds.program);
         command
-            .args(["run", "--log", "json", "--election", &self.ledger.whole, "--name", &name])
+            .args([
+                "run",
+                "--log",
+                "json",
+                "--election",
+                &self.ledger.coordinating,
+                "--name",
+                &name,
+            ])
             .args(["--shares", &self.rounds.shares.to_string(), "--while-leading", "--grace", "0s"])
             .args(["--handler", BEAT_HANDLER, "--allow-host", &self.sink.host()])
             .args(["--env", &format!("BEAT_URL=http://{}/", self.sink.host())])
@@ -254,7 +262,7 @@ impl Ledger {
     fn take(&mut self, name: &str, event: &Value) {
         let election = event["election"].as_str().unwrap_or_default();
         let what = event["event"].as_str().unwrap_or_default();
-        if election == self.whole {
+        if election == self.coordinating {
             match what {
                 "elected" => self.leader = Some(name.to_owned()),
                 "stood-down" if self.leader.as_deref() == Some(name) => self.leader = None,
@@ -318,7 +326,7 @@ mod tests {
     use serde_json::json;
 
     fn ledger(events: &[(&str, u32, &str)]) -> Ledger {
-        let mut ledger = Ledger { whole: "jobs/orders".into(), ..Ledger::default() };
+        let mut ledger = Ledger { coordinating: "jobs/orders".into(), ..Ledger::default() };
         for (name, share, event) in events {
             let election = format!("jobs/orders.share.1.{share}-of-4");
             ledger.take(name, &json!({ "election": election, "event": event }));
@@ -348,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leads_the_whole_is_known() {
+    fn who_coordinates_is_known() {
         let mut ledger = ledger(&[]);
         let event = |event| json!({ "election": "jobs/orders", "event": event });
         ledger.take("a", &event("elected"));

@@ -46,8 +46,12 @@ mod handler {
                 turn.term, turn.attempt, turn.past_due
             );
             // `tenure run` stamps every request with the election and its term. Other hosts do not.
-            let stamps =
-                [("tenure-election", election.to_string()), ("tenure-term", turn.term.to_string())];
+            // The key is the same for all attempts at this turn.
+            let stamps = [
+                ("tenure-election", election.to_string()),
+                ("tenure-term", turn.term.to_string()),
+                ("idempotency-key", turn.key),
+            ];
             let status = http::post_json(&url, &stamps, &body)?;
             match status {
                 200..=299 => Ok(()),

@@ -45,7 +45,7 @@ impl Answer {
         let code = self.code.as_deref().unwrap_or("");
         match self.class {
             // Told only when it is none: the answer is about somebody else's lease.
-            Class::Done => "the answer names a different lease, so the request did not act on ours",
+            Class::Done => "the answer names a different lease, so our request had no effect",
             Class::MissingBlob => {
                 "the blob does not exist; if an election ran on it, somebody deleted it, and the \
                 next candidate creates it again"
@@ -69,16 +69,16 @@ impl Answer {
 fn conflict(operation: &Operation, code: &str) -> &'static str {
     match code {
         "LeaseAlreadyPresent" => {
-            "another candidate holds the lease; it is followed until the lease is free"
+            "another candidate holds the lease; this one waits until it is free"
         }
         "LeaseIdMismatchWithLeaseOperation" | "LeaseNotPresentWithLeaseOperation" => {
             match operation {
                 Operation::Release { .. } => {
-                    "the lease is no longer ours: it was released, or it expired and was acquired"
+                    "the lease is lost: it was released, or it expired and was acquired"
                 }
                 Operation::Break { .. } => "nobody holds the lease, so there is nothing to break",
                 _ => {
-                    "the lease is no longer ours: it expired, and was then acquired or broken, or the blob was written"
+                    "the lease is lost: it expired, and was then acquired or broken, or the blob was written"
                 }
             }
         }
@@ -106,7 +106,7 @@ fn lease_mismatch(code: &str) -> &'static str {
     match code {
         "LeaseIdMissing" => "another candidate holds the lease",
         "LeaseLost" | "LeaseNotPresentWithBlobOperation" => {
-            "our lease has expired or was broken, so this leader must stop and win again"
+            "the lease has expired or was broken, so this leader must stop and win again"
         }
         "LeaseIdMismatchWithBlobOperation" => {
             "another candidate holds the lease now, so the previous leader must stop"
@@ -246,7 +246,7 @@ mod tests {
             (404, "ContainerNotFound", "create it"),
             (409, "LeaseAlreadyPresent", "another candidate"),
             (409, "LeaseIsBrokenAndCannotBeRenewed", "broke"),
-            (409, "LeaseIdMismatchWithLeaseOperation", "no longer ours"),
+            (409, "LeaseIdMismatchWithLeaseOperation", "is lost"),
             (409, "ContainerBeingDeleted", "wait a minute"),
             (412, "ConditionNotMet", "has changed"),
             (412, "LeaseIdMismatchWithBlobOperation", "another candidate"),

@@ -152,7 +152,7 @@ impl<'s> Step<'s> {
         }
     }
 
-    /// With fail-over, a background request goes out beside the steps whenever one ends, however much else is due:
+    /// With failover, a background request goes out beside the steps whenever one ends, however much else is due:
     /// it delays nothing.
     fn send_beside(&mut self) {
         let (phase, context) = (&self.phase, &mut self.context);

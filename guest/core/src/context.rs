@@ -174,7 +174,7 @@ impl Beside {
         settings.timings.failover.filter(|_| said != Some("true"))?;
         Some(Complaint {
             setting: variable::FAILOVER,
-            problem: "fail-over before the lease ends needs requests between the steps of the election, and this \
+            problem: "failover before the lease ends needs requests between the steps of the election, and this \
                       host sends none"
                 .into(),
             advice: "leave it out, or use a host that does, like tenure run".into(),

@@ -1,4 +1,4 @@
-//! The periods of fail-over before the lease ends. protocol.md §13.
+//! The periods of failover before the lease ends. protocol.md §13.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ const LEAST_PROMISE_MARGIN: Duration = Duration::from_millis(300);
 /// A request of a leader that beats, and a look of its followers, is given this long at least.
 const LEAST_BEAT_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// The periods of fail-over before the lease ends, which all follow from its bound. protocol.md §13.
+/// The periods of failover before the lease ends, which all follow from its bound. protocol.md §13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failover {
     /// The bound, 1–10 s.

@@ -1,4 +1,4 @@
-//! Which failures of a leader's work end its leadership, and how long it stays out of the race then.
+//! Which failures of a leader's work end its leadership, and how long it does not contend then.
 //! protocol.md §7.1.
 
 use core::time::Duration;
@@ -17,7 +17,7 @@ pub struct FailurePolicy {
     /// So many failed turns in a row end the leadership; 0: never. A turn that trapped or took
     /// too long ends it at once.
     pub max_failures: u32,
-    /// How long a candidate stays out of the race the first time, at most; half of it at least.
+    /// How long a candidate waits before it contends again, the first time, at most; half of it at least.
     /// It is doubled each time until a turn succeeds, up to 16 times this or an hour.
     pub cool_down: Duration,
 }

@@ -156,7 +156,7 @@ impl Follower {
 
     /// How long the requests about a side blob may take, if one is due.
     pub fn time_for_request(&self, settings: &Settings) -> Option<Duration> {
-        // With fail-over before the end of the lease they go out beside the polls.
+        // With failover before the end of the lease they go out beside the polls.
         let request = self.request.as_ref().filter(|_| settings.timings.failover.is_none());
         request.map(|_| 2 * self.longest_request(settings) + LEAST_NOTICE)
     }

@@ -1,4 +1,4 @@
-//! A leader whose work fails gives the leadership up, and stays out of the race for a while, so that
+//! A leader whose work fails gives the leadership up, and does not contend for a while, so that
 //! a healthy candidate takes over. protocol.md §7.1. [`FailurePolicy`] says when and for how long.
 
 use core::time::Duration;
@@ -54,7 +54,7 @@ impl Health {
         sick.then(|| self.cool_down(policy, now, chance))
     }
 
-    /// Sends the candidate out of the race for the next cool-down. How long that is.
+    /// Keeps the candidate from contending for the next cool-down. How long that is.
     pub fn cool_down(
         &mut self,
         policy: &FailurePolicy,
@@ -67,7 +67,7 @@ impl Health {
         span
     }
 
-    /// How long to stay out of the race if the term that was won cannot be raised: not at all the first
+    /// How long not to contend if the term that was won cannot be raised: not at all the first
     /// time, then twice as long each time, from two polls up to the longest cool-down.
     pub fn out_after_raise(&self, settings: &Settings, chance: &mut dyn Chance) -> Duration {
         let times = match self.unraised {
@@ -112,7 +112,7 @@ impl Health {
     fn gives_up(what: &str, span: Duration, advice: &str) -> String {
         let out = format_duration(Duration::from_secs(span.as_secs() + 1));
         format!(
-            "{what}. This candidate gives up the leadership and stays out of the race for {out}, longer each time \
+            "{what}. This candidate gives up the leadership and does not contend for {out}, longer each time \
              until a turn succeeds; {advice}"
         )
     }

@@ -50,7 +50,7 @@ pub struct Listed {
     pub name: String,
     /// Where it can be reached, if it said so.
     pub address: Option<String>,
-    /// An operator keeps it out of the race.
+    /// It is paused by an operator, or not ready yet.
     pub paused: bool,
     /// How soon it replaces a leader that died, where that is sooner than the lease ends.
     pub failover: Option<Duration>,

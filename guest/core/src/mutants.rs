@@ -26,7 +26,7 @@ pub enum Mutant {
     SuccessorDoesNotAcquire,
     /// A successor renews the lease that it was given, which leaves it the length of the old leader's.
     SuccessorOnlyRenews,
-    /// A hand-over that was ordered never comes about, and nobody hears of it.
+    /// A handover that was ordered never comes about, and nobody hears of it.
     HandOverForgotten,
     /// The age of an announcement does not matter.
     AnnouncementIsStale,

@@ -98,7 +98,7 @@ pub(super) struct Raise {
     /// When it is too late to lead by this lease.
     pub valid_until: Moment,
     pub write: Write,
-    /// How long the candidate stays out of the race when the term cannot be raised.
+    /// How long the candidate waits before it contends again when the term cannot be raised.
     pub stays_out: Duration,
     /// As in [`Attempt`].
     pub handed: bool,

@@ -109,7 +109,7 @@ pub enum Event {
     Resign,
     /// Give the leadership to the candidate of that name.
     HandOver(String),
-    /// Stay out of the race; a leader resigns.
+    /// Do not contend; a leader resigns.
     Pause,
     /// Contend again.
     Resume,

@@ -49,7 +49,7 @@ pub mod variable {
     pub const PRIORITY: &str = "TENURE_PRIORITY";
     /// A leader resigns after so long.
     pub const MAX_TENURE: &str = "TENURE_MAX_TENURE";
-    /// How long after its start a candidate stays out of the race.
+    /// How long a candidate waits after its start before it contends.
     pub const WARM_UP: &str = "TENURE_WARM_UP";
     /// The period of the timer. Without this and `CRON` it has no slots.
     pub const EVERY: &str = "TENURE_EVERY";
@@ -71,7 +71,7 @@ pub mod variable {
     pub const TURN_TIMEOUT: &str = "TENURE_TURN_TIMEOUT";
     /// So many failed turns in a row end the leadership; 0: never.
     pub const MAX_FAILURES: &str = "TENURE_MAX_FAILURES";
-    /// How long a candidate stays out of the race after its work ended its leadership.
+    /// How long a candidate waits before it contends again when its work ended its leadership.
     pub const COOL_DOWN: &str = "TENURE_COOL_DOWN";
     /// The storage account with its key or a SAS.
     pub const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
@@ -179,7 +179,7 @@ pub struct Settings {
     pub priority: Option<u32>,
     /// A leader resigns after so long.
     pub max_tenure: Option<Duration>,
-    /// How long after its start a candidate stays out of the race.
+    /// How long a candidate waits after its start before it contends.
     pub warm_up: Duration,
     /// It looks, and takes no part: it never contends, and writes nothing.
     pub observes: bool,
@@ -325,7 +325,7 @@ impl<'e> Reader<'e> {
     }
 
     fn election(&mut self) -> Option<BlobName> {
-        const ADVICE: &str = "name a container and a blob, for example leases/nightly-report";
+        const ADVICE: &str = "name a container and a blob, like jobs/nightly";
         let Some(value) = self.get(variable::ELECTION) else {
             self.complain(variable::ELECTION, "no election is named", ADVICE);
             return None;
@@ -379,7 +379,7 @@ impl<'e> Reader<'e> {
         };
         wanted.incomplete = self.complaints.len() > complaints;
         if wanted.failover.is_some() && self.lease.is_some() {
-            let problem = "an invocation that is one whole turn cannot use fail-over";
+            let problem = "an invocation that is one whole turn cannot use failover";
             let advice = "leave it out, or let a host call the component in steps";
             self.complain(variable::FAILOVER, String::from(problem), advice);
         }

@@ -131,7 +131,7 @@ impl Wanted {
             breach(
                 Setting::Failover,
                 format!("{} is not between 1s and 10s", format_duration(failover)),
-                "choose 3s, or less where requests are answered within a tenth of it".into(),
+                "choose 3s; less only if requests take at most a tenth of it".into(),
             );
         }
         // Beats replace a leader sooner than its lease ends, which is for candidates without them.
@@ -172,7 +172,7 @@ impl Wanted {
             breach(
                 Setting::Poll,
                 format!("{} is not between 500ms and 1m", format_duration(poll)),
-                "a follower waits half of it to all of it; 4s gives a fast take-over at little cost"
+                "a follower waits half of it to all of it; 4s gives a fast takeover at little cost"
                     .into(),
             );
         }

@@ -222,8 +222,8 @@ pub fn trigger(
     }
     if record.schedule.is_none() && record.started.is_none() {
         let detail = format!(
-            "the leader of {name} runs no turns: it has no timer, or its work is split into shares. Then trigger the \
-             election of one share (tenure shares {name} lists them)"
+            "the leader of {name} runs no turns: it has no timer, or its work is split into shares. In that case, \
+             trigger one share: BLOB.share.SPLIT.INDEX-of-COUNT"
         );
         return refused(order, detail);
     }

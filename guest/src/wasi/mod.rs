@@ -260,13 +260,12 @@ fn trigger(
     }
     Err(Problem {
         class: ProblemClass::Unavailable,
-        detail: "the trigger could not be written: other commands were faster each time, or the service did not \
-                 answer"
+        detail: "the trigger could not be written: other commands were faster, or no answer came. Run it again"
             .into(),
     })
 }
 
-/// One request outside an election. Asked twice when the first try got no answer: an idle
+/// One request outside an election. Asked again when a try got no answer: an idle
 /// connection of the host may have died.
 fn ask_for_people(
     settings: &Settings,

@@ -1,6 +1,7 @@
 //! One election of `tenure run`, judged and ready to begin.
 
 use super::configuration::{Configuration, expiry};
+use super::coordination::{Coordination, no_work};
 use super::handler;
 use super::log::Log;
 use super::ready;
@@ -9,7 +10,6 @@ use super::settings::table::{GRACE, READY_CMD};
 use super::supervisor::Link;
 use super::telemetry::Witness;
 use super::understood::Understood;
-use super::whole::{Whole, no_work};
 use std::ffi::OsString;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -57,8 +57,8 @@ pub(super) struct Candidacy {
     /// By which it is given orders.
     pub order: mpsc::Sender<Order>,
     orders: mpsc::Receiver<Order>,
-    /// Its election is that of the whole: it is split into shares.
-    pub whole: Option<Whole>,
+    /// Its election is the coordinating one: the work is split into shares.
+    pub coordination: Option<Coordination>,
 }
 
 /// The loop of a candidate, and what goes with it.
@@ -115,7 +115,7 @@ impl Candidacy {
         let (mut elector, placer) = (of(settings.clone()), Arc::new(of(settings)));
         let mut read = None;
         match elector.check().await {
-            // There is no work in the whole.
+            // There is no work in the coordinating election.
             Ok(_) if configuration.split.is_some() => {
                 read = configuration.read();
                 front.board.place_triggers(|_, _| std::future::ready(Err(no_turns())));
@@ -144,9 +144,9 @@ impl Candidacy {
         let Some((work, read)) = work.zip(read) else { return Ok(None) };
         notes.extend(work.found.notes());
         let understood = Understood::of(read, work.found);
-        let (mut handler, mut whole) = (work.handler, None);
+        let (mut handler, mut coordination) = (work.handler, None);
         if let Some(split) = configuration.split {
-            let settings = configuration.of_whole();
+            let settings = configuration.of_coordination();
             let component = of(settings.clone());
             elector = of(settings.clone());
             for component in [&component, &elector] {
@@ -156,7 +156,7 @@ impl Candidacy {
             notes.push(split.note(&understood.candidate));
             handler = no_work(split.count);
             let given = configuration.given.clone();
-            whole = Some(Whole::new(given, component, &settings, split, &understood));
+            coordination = Some(Coordination::new(given, component, &settings, split, &understood));
         }
         if let Some(part) = configuration.part {
             handler = Box::new(OfShare(part, handler));
@@ -176,7 +176,7 @@ impl Candidacy {
             board,
             order,
             orders,
-            whole,
+            coordination,
         }))
     }
 
@@ -302,10 +302,10 @@ async fn trigger(
     elector.trigger(&id, place).await.unwrap_or_else(|error| Err(unavailable(error.to_string())))
 }
 
-/// The whole is not asked for a turn.
+/// The coordinating election is not asked for a turn.
 fn no_turns() -> Problem {
-    let detail = "no turn runs in the election of the whole; ask for one in the election of a share, which \
-                  `tenure shares` names";
+    let detail = "the coordinating election runs no turns; trigger the election of one share, \
+                  BLOB.share.SPLIT.INDEX-of-COUNT (`tenure shares --json` has split and count)";
     Problem { class: ProblemClass::Order, detail: detail.to_owned() }
 }
 

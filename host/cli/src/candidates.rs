@@ -80,7 +80,7 @@ fn table(listed: &[Listed], now: u64) -> String {
     if listed.is_empty() {
         return "No candidate was seen in the last half hour.\n".to_owned();
     }
-    let title = ["candidate", "state", "fail-over", "seen", "address"].map(str::to_owned);
+    let title = ["candidate", "state", "failover", "seen", "address"].map(str::to_owned);
     let rows = listed.iter().map(|Listed { name, address, paused, failover, seen }| {
         let none = || "-".to_owned();
         let failover = failover.map(|within| format_duration(Duration::from_nanos(within)));
@@ -119,9 +119,9 @@ mod tests {
         };
         assert_eq!(
             table(&[ada, ben], 100 * SECOND),
-            "candidate  state     fail-over  seen    address\n\
-             ada\\u{1b}  contends  3s         1m ago  http://10.0.0.4:8080\n\
-             ben        paused    -          1m ago  -\n"
+            "candidate  state     failover  seen    address\n\
+             ada\\u{1b}  contends  3s        1m ago  http://10.0.0.4:8080\n\
+             ben        paused    -         1m ago  -\n"
         );
         assert!(table(&[], 0).starts_with("No candidate"));
     }

@@ -77,7 +77,7 @@ fn summary(output: &Path, composed: &Composed) -> String {
     row(
         "note",
         "a handler that traps ends the whole instance: its slot stays claimed, and the lease is not released, but \
-         expires within 60 s",
+         expires",
     );
     text
 }

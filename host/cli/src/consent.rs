@@ -11,10 +11,10 @@ use std::io::{IsTerminal, stdin};
 pub(super) fn ask(what: &str) -> Result<(), String> {
     if !stdin().is_terminal() {
         return Err(format!(
-            "{what} Confirmation is needed, and standard input is not a terminal. Give --yes"
+            "{what} This needs confirmation, and standard input is not a terminal: add --yes"
         ));
     }
-    eprint(format_args!("{what}\nGo on? [y/N] "));
+    eprint(format_args!("{what}\nContinue? [y/N] "));
     let mut answer = String::new();
     let _ = stdin().read_line(&mut answer);
     match answer.trim().to_ascii_lowercase().as_str() {

@@ -14,6 +14,7 @@ mod complaint;
 mod compose;
 mod configuration;
 mod consent;
+mod coordination;
 #[cfg(feature = "demo")]
 mod demo;
 mod descriptors;
@@ -64,7 +65,6 @@ mod understood;
 mod variables;
 mod version;
 mod watch;
-mod whole;
 
 use args::{Arguments, Command};
 use clap::FromArgMatches as _;

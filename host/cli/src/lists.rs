@@ -156,7 +156,7 @@ impl List {
             return;
         }
         let detail = format!(
-            "{name} was read again: {} elections were added, and {} were removed",
+            "{name} was read again: elections added: {}, removed: {}",
             new.len(),
             gone.len()
         );

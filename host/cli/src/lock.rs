@@ -262,7 +262,8 @@ fn words(course: &Course, seen: &Summary) -> Option<String> {
         Course::Ran(CommandEnd::Ended(_)) | Course::Interrupted(_) => return None,
         Course::Ran(CommandEnd::Lost) => {
             return Some(format!(
-                "the lease of the lock {election} could not be renewed, so the command was ended before it expired"
+                "the lock {election} was lost: its lease could not be renewed, so the command was ended before the lease \
+                 expired"
             ));
         }
         Course::Ran(CommandEnd::Unwatched) => {
@@ -274,7 +275,7 @@ fn words(course: &Course, seen: &Summary) -> Option<String> {
             return Some(format!("the command could not be started: {}", printable(why)));
         }
         Course::NotFree => "and --if-free does not wait".to_owned(),
-        Course::TooLate(time) => format!("for all of {} (--wait)", format_duration(*time)),
+        Course::TooLate(time) => format!("after a wait of {} (--wait)", format_duration(*time)),
     };
     let holder = match (&seen.leader, &seen.problem) {
         (Some(holder), _) => {

@@ -2,9 +2,9 @@
 
 use super::candidacy::Candidacy;
 use super::configuration::Configuration;
+use super::coordination::Coordination;
 use super::log::Whose;
 use super::process::{Handle, Process};
-use super::whole::Whole;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use tokio::select;
 use tokio::time::timeout;
 
 /// Takes part until the elections of the process are to leave; then it hands its shares over. Each share is an
-/// election of the process, and so is the whole, whose candidate is `candidacy`.
+/// election of the process, and so is the coordinating one, whose candidate is `candidacy`.
 pub(super) async fn take_part(
-    whole: Whole,
+    coordination: Coordination,
     process: Arc<Process>,
     candidacy: Candidacy,
     whose: Whose,
 ) {
-    let wills = wills(&whole, &process, &whose);
+    let wills = wills(&coordination, &process, &whose);
     let own_log = process.log.of(&whose);
     let mut ready = candidacy.ready();
     let (log, board, clock) =
@@ -32,21 +32,24 @@ pub(super) async fn take_part(
         board.happened(&event, clock.now());
         log.event(&event);
     });
-    let there = (whole.component, process.shared.clock.clone(), process.tasks.runtime.clone());
-    let of_whole = |place: Place| -> Running {
+    let there =
+        (coordination.component, process.shared.clock.clone(), process.tasks.runtime.clone());
+    let coordinating = |place: Place| -> Running {
         let handle = process.begin(candidacy, whose, Duration::ZERO, Some(&place));
         Box::pin(obey(handle, place))
     };
     let of_share = |candidate: Candidate, place: Place| -> Running {
-        let configuration = Configuration::of_share(whole.given.clone(), &candidate);
+        let configuration = Configuration::of_share(coordination.given.clone(), &candidate);
         Box::pin(add(process.clone(), configuration, place))
     };
-    let task =
-        Task::begin(whole.membership, there, events, of_whole, &of_share).leaving_wills(wills);
+    let task = Task::begin(coordination.membership, there, events, coordinating, &of_share)
+        .leaving_wills(wills);
     let leave = async {
         process.tasks.asked().await;
         let within = format_duration(LEAVE_WITHIN);
-        let detail = format!("it hands over its shares within {within}, and releases the rest");
+        let detail = format!(
+            "this process hands over its shares for {within} at most, and then releases those that are left"
+        );
         own_log.event(&Event::Note { detail });
     };
     let ready = async {
@@ -59,9 +62,9 @@ pub(super) async fn take_part(
 }
 
 /// What leaves the deletion of the sign with the supervisor.
-fn wills(whole: &Whole, process: &Process, whose: &Whose) -> Option<Wills> {
-    let link = process.link.clone().filter(|_| whole.leaves_wills)?;
-    let (election, ca_file) = (whose.election.clone(), whole.given.ca_file());
+fn wills(coordination: &Coordination, process: &Process, whose: &Whose) -> Option<Wills> {
+    let link = process.link.clone().filter(|_| coordination.leaves_wills)?;
+    let (election, ca_file) = (whose.election.clone(), coordination.given.ca_file());
     Some(Box::new(move |will| link.signed(&election, will.as_ref(), ca_file.as_ref())))
 }
 

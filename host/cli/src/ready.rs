@@ -1,4 +1,4 @@
-//! `--ready-cmd`: keeps a candidate out of the race until a command says that it can work.
+//! `--ready-cmd`: keeps a candidate from contending until a command says that it can work.
 
 #[cfg(unix)]
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -25,9 +25,8 @@ pub(super) async fn wait(command: String, ready: watch::Sender<bool>, tell: impl
         let Some(why) = refusal(&command, PATIENCE).await else { break };
         // Once for each reason.
         if told.as_ref() != Some(&why) {
-            let detail = format!(
-                "not ready yet, so this candidate stays out of the race: the command {why}"
-            );
+            let detail =
+                format!("not ready yet, so this candidate does not contend: the command {why}");
             tell(Event::Note { detail });
             told = Some(why);
         }

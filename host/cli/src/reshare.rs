@@ -5,7 +5,7 @@ use super::configuration::Configuration;
 use super::consent;
 use super::output::{eprint, fail, refuse, say};
 use super::settings::CommandLine;
-use super::settings::table::{SHARES, YES};
+use super::settings::table::{NEW_SHARES, YES};
 use super::status::leader;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,12 +22,7 @@ const TRIES: u32 = 5;
 
 pub(super) async fn reshare(line: &CommandLine) -> ExitCode {
     let mut configuration = Configuration::of_operator(line);
-    let count = configuration.number(&SHARES);
-    // What members are set to says nothing of what is wanted now.
-    if !configuration.given.is_by_option(&SHARES) {
-        let source = SHARES.option();
-        configuration.complain_at(source, "the number of shares is missing", SHARES.advice);
-    }
+    let count = configuration.number(&NEW_SHARES);
     let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
     let component = match configuration.component(&BootClock::new()).await {
         Ok(component) => Arc::new(component),

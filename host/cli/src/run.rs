@@ -180,10 +180,10 @@ async fn take_part(
     // What concerns all of them, where there is none.
     also.into_iter().for_each(|detail| own_log.event(&Event::Note { detail }));
     for (number, (mut candidacy, whose)) in candidacies.into_iter().zip(candidates).enumerate() {
-        let (election, whole) = (whose.election.clone(), candidacy.whole.take());
-        let handle = match whole {
-            Some(whole) => {
-                members.spawn(member::take_part(whole, process.clone(), candidacy, whose));
+        let (election, coordination) = (whose.election.clone(), candidacy.coordination.take());
+        let handle = match coordination {
+            Some(coordination) => {
+                members.spawn(member::take_part(coordination, process.clone(), candidacy, whose));
                 None
             }
             None => Some(process.begin(candidacy, whose, beginning(number, count), None)),

@@ -105,16 +105,16 @@ async fn look(subject: Subject) -> Result<Result<Seen, Problem>, ComponentError>
     Ok(Ok(seen))
 }
 
-/// Reads the record of each share's election. `settings` are for the whole.
+/// Reads the record of each share's election. `settings` are for the coordinating election.
 async fn records(
-    whole: &str,
+    coordinating: &str,
     plan: &Plan,
     settings: &Variables,
     component: &ElectionComponent,
 ) -> Result<Vec<Record>, ComponentError> {
     let clock = BootClock::new();
     let each = plan.all().map(|share| {
-        let election = Candidate::of(share, plan.count()).election(whole);
+        let election = Candidate::of(share, plan.count()).election(coordinating);
         let settings = settings.clone().with(names::ELECTION, election);
         record(component.for_candidate(settings, &clock), plan.next.is_some())
     });

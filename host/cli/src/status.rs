@@ -66,7 +66,7 @@ async fn status_of_one(look: &Look, json: bool) -> ExitCode {
     exit_code(std::slice::from_ref(look))
 }
 
-/// The leader of the whole has no turns. It is not asked for otherwise, since that is a request more.
+/// The coordinator has no turns. It is not asked for otherwise, since that is a request more.
 fn may_be_split(snapshot: &Snapshot) -> bool {
     snapshot.incumbent.is_some() && snapshot.turns.schedule.is_none()
 }
@@ -117,7 +117,7 @@ fn object(look: &Look, plan: Option<&Plan>) -> Value {
         Err(problem) => return unseen(election, problem),
     };
     let mut object = as_json(election, snapshot);
-    object["fail_over"] = json!(replaced(look, snapshot).map(|replacement| json!({
+    object["failover"] = json!(replaced(look, snapshot).map(|replacement| json!({
         "machine_ms": milliseconds(replacement.machine()),
         "promise_ms": replacement.promise.map(milliseconds),
         "detail": replacement.to_string(),
@@ -139,7 +139,7 @@ pub(super) fn unseen(election: &str, problem: &Problem) -> Value {
 fn text(look: &Look, snapshot: &Snapshot) -> String {
     let width = columns(std::io::stdout());
     let replaced = replaced(look, snapshot);
-    let replaced = replaced.map(|told| row("fail-over", &told.to_string(), width));
+    let replaced = replaced.map(|told| row("failover", &told.to_string(), width));
     as_text(&look.election, snapshot, width)
         + &replaced.unwrap_or_default()
         + &here::rows(&remarks(look, snapshot), width)

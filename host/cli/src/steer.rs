@@ -194,10 +194,12 @@ impl Operator {
             return Err(Stop::Refused(format!("{who} at {}: {why}{leader}", self.at)));
         }
         match verb {
-            Verb::Pause => {
-                Ok(format!("{who} is paused; it stays out of the race until `tenure resume`."))
+            Verb::Pause => Ok(format!(
+                "{who} was paused; it does not contend until `tenure resume`. A leader resigns first."
+            )),
+            Verb::Resume => {
+                Ok(format!("{who} was ordered to resume; it contends as soon as it is ready."))
             }
-            Verb::Resume => Ok(format!("{who} contends again.")),
             Verb::Resign => self.resigned(&who).await,
             Verb::Transfer(to) => self.transferred(&who, to).await,
         }

@@ -57,7 +57,7 @@ pub(super) fn judge(time: Duration, periods: Periods) -> Option<(String, String)
     }
     let limit = turn_timeout.filter(|limit| *limit <= time)?;
     let problem = format!(
-        "a stop time of {} leaves no time for a turn of {}: it is told to end when it begins",
+        "a stop time of {} leaves no time for a turn of {}: the command would be told to end as soon as it starts",
         format_duration(time),
         format_duration(limit),
     );
@@ -121,6 +121,6 @@ mod tests {
     fn a_turn_must_have_time_before_it_is_told_to_end() {
         let with = |limit| Periods { turn_timeout: Some(Duration::from_secs(limit)), ..DEFAULT };
         assert_eq!(problem(3_000, with(4)), None);
-        assert!(problem(3_000, with(3)).unwrap().contains("when it begins"));
+        assert!(problem(3_000, with(3)).unwrap().contains("as soon as it starts"));
     }
 }

@@ -61,7 +61,7 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
         } => {
             let schedule = schedule.as_deref().unwrap_or("no timer");
             let lease = format_duration(*lease);
-            let failover = failover.map(|time| format!(", fail-over {}", format_duration(time)));
+            let failover = failover.map(|time| format!(", failover {}", format_duration(time)));
             let failover = failover.unwrap_or_default();
             let does = match work {
                 Some(work) => {
@@ -127,7 +127,7 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
                 true => "at once".to_owned(),
                 false => format!("a running turn may go on for {}", format_duration(*grace)),
             };
-            (YELLOW, "stopping", text)
+            (YELLOW, "leaving", text)
         }
         Event::Compiling { component } => {
             (DIM, "compiling", format!("{component}, unless it is cached; this may take a minute"))
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(
             plain(&starting),
             "00:00:00.000  tenure      1.2.3 (0123456789ab, 2026-11-23): ada contends for jobs/a; every 1h: command \
-             /bin/true; lease 1m, fail-over 3s; account acme at https://acme; credential: the account's key"
+             /bin/true; lease 1m, failover 3s; account acme at https://acme; credential: the account's key"
         );
     }
 
@@ -212,12 +212,12 @@ mod tests {
         assert_eq!(plain(&Event::Ordered { order }), "00:00:00.000  ordered     resign");
         assert_eq!(
             plain(&Event::Leaving { grace: Duration::from_secs(10) }),
-            "00:00:00.000  stopping    a running turn may go on for 10s"
+            "00:00:00.000  leaving     a running turn may go on for 10s"
         );
         // An observer has no turns.
         assert_eq!(
             plain(&Event::Leaving { grace: Duration::ZERO }),
-            "00:00:00.000  stopping    at once"
+            "00:00:00.000  leaving     at once"
         );
     }
 

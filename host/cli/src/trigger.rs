@@ -254,7 +254,8 @@ impl Asking {
                  lease. It is not run again."
             ),
             TriggerTold::Missing => format!(
-                "Trigger {id} has no turn: it expired, or the record was lost, or too many others came after it."
+                "Trigger {id} has no turn: it expired, or the record was lost, or too many others came after it. To \
+                 run the work now, trigger it with another --id."
             ),
         }
     }

@@ -45,12 +45,12 @@ impl Act {
     /// As in "ben takes over 2.1 s after …", where another one leads because of it.
     pub(super) fn after(self) -> &'static str {
         match self {
-            Self::KillMachine => "after its machine died",
-            Self::KillProcess => "after its process died",
-            Self::Stop => "after the signal",
-            Self::Freeze => "after it was frozen",
-            Self::Partition => "after it was cut off",
-            Self::Resign => "after it was given back",
+            Self::KillMachine => "after the leader's machine died",
+            Self::KillProcess => "after the leader's process died",
+            Self::Stop => "after the leader was told to end",
+            Self::Freeze => "after the leader was frozen",
+            Self::Partition => "after the leader was cut off",
+            Self::Resign => "after the leader resigned",
             Self::Start | Self::Thaw | Self::Heal => "",
         }
     }

@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 const DIM: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 /// What the others wait for when a leader is silent.
-const PROMISE: &str = "its promise had to end";
+const PROMISE: &str = "the promise had to end";
 const BAD: Style = AnsiColor::Red.on_default().bold();
 
 pub(super) fn table(story: &Story, overlapping: usize) -> Vec<Line> {
@@ -25,13 +25,13 @@ pub(super) fn table(story: &Story, overlapping: usize) -> Vec<Line> {
     lines.push(Line::default());
     for take_over in &story.take_overs {
         let (name, why) = match take_over.cause {
-            Act::KillMachine => ("machine died, take-over", PROMISE),
-            Act::KillProcess => ("process died, take-over", "its last will was sent"),
-            Act::Stop => ("stopped, take-over", "it released the lease"),
-            Act::Freeze => ("frozen, take-over", PROMISE),
-            Act::Partition => ("cut off, take-over", PROMISE),
-            Act::Resign => ("resigned, take-over", "it released the lease"),
-            Act::Start | Act::Thaw | Act::Heal => ("take-over", ""),
+            Act::KillMachine => ("machine died, takeover", PROMISE),
+            Act::KillProcess => ("process died, takeover", "its last will was sent"),
+            Act::Stop => ("stopped, takeover", "it released the lease"),
+            Act::Freeze => ("frozen, takeover", PROMISE),
+            Act::Partition => ("cut off, takeover", PROMISE),
+            Act::Resign => ("resigned, takeover", "it released the lease"),
+            Act::Start | Act::Thaw | Act::Heal => ("takeover", ""),
         };
         lines.push(fact(name, &brief(take_over.after), PLAIN, why));
     }
@@ -95,8 +95,8 @@ mod tests {
                 "  1015        ben         1   its process died",
                 "  1016        cleo        0   not yet",
                 "",
-                "  machine died, take-over   2.3 s  its promise had to end",
-                "  process died, take-over   61 ms  its last will was sent",
+                "  machine died, takeover    2.3 s  the promise had to end",
+                "  process died, takeover    61 ms  its last will was sent",
                 "  turns run                     2  1 cut off",
                 "  overlapping turns             0  by logs and by endpoint",
             ]

@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(seen.leader.unwrap().name, "ben");
         let after: Vec<_> = seen.lanes[1].spans.iter().map(|span| span.after_ms).collect();
         assert_eq!(after, [None, Some(2_300)]);
-        let taken = TakeOver { after_ms: 2_300, cause: "after its machine died" };
+        let taken = TakeOver { after_ms: 2_300, cause: "after the leader's machine died" };
         assert_eq!(seen.take_over, Some(taken));
     }
 

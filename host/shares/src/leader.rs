@@ -1,4 +1,4 @@
-//! What the leader of the whole does: it looks for signs of life, and writes the plan. protocol.md §14.2.
+//! What the coordinator does: it looks for signs of life, and writes the plan. protocol.md §14.2.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::plan::{Plan, Share};
 use crate::planner::Planner;
 use crate::sign::{Answer, Ask, Tag};
 
-/// The leader of the whole, in one term.
+/// The coordinator, in one term.
 ///
 /// It goes in rounds: it reads the plan, lists the signs, and writes another plan if one follows. Whatever fails ends
 /// the round, and the next one begins anew. It is to be asked only while the term's validity lasts.
@@ -41,7 +41,7 @@ pub struct Leader {
 const BATCH: usize = 500;
 
 impl Leader {
-    /// The member of that name leads the whole, from `now` on. `shares`: how many there are to be, where there is no
+    /// The member of that name coordinates, from `now` on. `shares`: how many there are to be, where there is no
     /// plan yet.
     #[must_use]
     pub fn begin(own: &str, term: u64, shares: u32, pace: Pace, now: Duration) -> Self {
@@ -71,7 +71,7 @@ impl Leader {
         }
     }
 
-    /// It left its own shares to others, or need not: it can give the whole up.
+    /// It left its own shares to others, or need not: it can give the coordination up.
     #[must_use]
     pub fn left(&self) -> bool {
         self.left
@@ -123,7 +123,7 @@ impl Leader {
             Answer::NoPlan => (self.plan, self.tag) = (Plan::first(self.shares), None),
             _ => return None,
         }
-        // Another one leads the whole.
+        // Another one coordinates.
         if self.plan.term > self.term {
             self.left = true;
             return None;

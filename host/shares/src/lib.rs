@@ -3,7 +3,7 @@
 //!
 //! - [`Member`] is what a process does that is there for shares: it leaves signs of life, reads the [plan](Plan), and
 //!   knows which elections to take part in.
-//! - [`Leader`] is what the leader of the whole does: it looks for signs of life, and writes the plan.
+//! - [`Leader`] is what the coordinator does: it looks for signs of life, and writes the plan.
 //!
 //! A plan is advice: it says who is to contend for a share. That a share never has two holders is what its own election
 //! sees to, whatever a plan says.

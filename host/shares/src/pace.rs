@@ -1,4 +1,4 @@
-//! How often members and the leader of the whole turn to the store.
+//! How often members and the coordinator turn to the store.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ const SELDOM: Duration = Duration::from_secs(20);
 const READS: u32 = 250;
 
 impl Pace {
-    /// For elections that replace a leader after that time: its lease, or the bound of fail-over.
+    /// For elections that replace a leader after that time: its lease, or the bound of failover.
     #[must_use]
-    pub fn of(fail_over: Duration) -> Self {
-        Self { sign: (fail_over / 3).max(LOOK) }
+    pub fn of(failover: Duration) -> Self {
+        Self { sign: (failover / 3).max(LOOK) }
     }
 
     /// Of a member that says how often it leaves a sign. No election is replaced so late that it would be seldom.

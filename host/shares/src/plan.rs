@@ -51,7 +51,7 @@ impl Plan {
         Some(Self { term, version, split, ..Self::first(self.next?) })
     }
 
-    /// Whether a leader of a whole with `most` shares at most can have written it. protocol.md §14.2.
+    /// Whether a coordinator of `most` shares at most can have written it. protocol.md §14.2.
     #[must_use]
     pub fn is_sound(&self, most: u32) -> bool {
         let members = self.members.iter().collect::<BTreeSet<_>>().len();
@@ -105,7 +105,7 @@ impl Plan {
 }
 
 impl Share {
-    /// What the blob of its election ends with, behind that of the whole and a dot. It is one `of` so many.
+    /// What the name of its election ends with, after that of the coordinating election and a dot. It is one `of` so many.
     #[must_use]
     pub fn suffix(self, of: u32) -> String {
         format!("share.{}.{}-of-{of}", self.split, self.index)

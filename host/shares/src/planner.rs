@@ -9,7 +9,7 @@ use crate::pace::Pace;
 use crate::plan::Plan;
 use crate::sign::{Sign, Tag};
 
-/// What the leader of the whole has seen of members, in its term.
+/// What the coordinator has seen of members, in its term.
 #[derive(Clone, Debug)]
 pub(crate) struct Planner {
     /// Its own name: a leader whose own signs do not arrive cannot judge those of others.

@@ -66,9 +66,9 @@ impl Engine {
         Self::caching(place).map_err(|error| EngineError::of(&error))
     }
 
-    /// An engine that caches compiled code in `directory`. What lies there is run as it is, so a
-    /// directory that others can write to, itself or one above it, is not used
-    /// ([`uncached`](Engine::uncached)).
+    /// An engine that caches compiled code in `directory`. None: nothing is cached, and components are compiled
+    /// at each start. What lies there is run as it is, so a directory that others can write to, itself or one
+    /// above it, is not used ([`uncached`](Engine::uncached)).
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@
 //! platforms call, and a filter keeps the election's secrets out of its environment. Its other imports are
 //! kept, so the platform decides what it reaches.
 //!
-//! What only this program can do is missing there: nothing renews the lease beside a turn, and nothing ends
+//! What only this program can do is missing there: nothing renews the lease during a turn, and nothing ends
 //! a turn that outlasts it; such a turn is told to have overrun. A handler that traps takes
 //! the instance with it, so that its slot stays claimed and the lease is not
 //! released but runs out, within 60 s unless `TENURE_LEASE` says otherwise.

@@ -1,11 +1,11 @@
-//! Certificates that are trusted beside those of the platform.
+//! Certificates that are trusted in addition to those of the platform.
 
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::fmt;
 
-/// Certificates of authorities, or of single servers, that are trusted beside those that the
+/// Certificates of authorities, or of single servers, that are trusted in addition to those that the
 /// platform trusts. None by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Authorities(Vec<CertificateDer<'static>>);

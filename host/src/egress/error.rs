@@ -21,8 +21,8 @@ impl fmt::Display for Prohibited {
         let Self { name, address } = self;
         write!(
             f,
-            "{name} stands for {address}, which belongs to this machine, its link or its platform; to allow it, name \
-             the address itself with --allow-host"
+            "{name} resolves to {address}, an address of this machine, its link-local network or its platform; to allow \
+             it, give --allow-host that address"
         )
     }
 }

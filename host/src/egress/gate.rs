@@ -217,7 +217,7 @@ impl Gate {
         let limit = self.budget.limit();
         let text = format!(
             "{what} did not fit: the host holds at most {limit} for the requests, answers and handles of a turn; \
-             make fewer requests at a time, or raise --memory-limit, of which this limit is half"
+             make fewer requests at a time, or raise --memory-limit: the host holds half of it, and at least 16 MiB"
         );
         (self.tell)(text.clone());
         text

@@ -28,10 +28,10 @@ pub const EXAMPLE_HANDLER: &[u8] = include_bytes!(env!("TENURE_EXAMPLE_HANDLER")
 
 /// Runs the turns of a leader, one at a time.
 ///
-/// The future that [`on_tick`](Handler::on_tick) returns is dropped when the leadership ends.
-/// Nothing of the turn may go on after that: a handler that starts tasks, threads or processes of
-/// its own must order them to end in the drop of its future. What has not ended by then is waited
-/// for with [`stopped`](Handler::stopped).
+/// The future that [`on_tick`](Handler::on_tick) returns is dropped when the leadership ends, when the turn reaches
+/// its time limit, and when the candidate leaves and the grace is over. Nothing of the turn may go on after that: a
+/// handler that starts tasks, threads or processes of its own must order them to end in the drop of its future. What
+/// has not ended by then is waited for with [`stopped`](Handler::stopped).
 pub trait Handler: Send + Sync + 'static {
     /// Runs one turn. `lease` tells how long it may go on at the moment.
     fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd>;

@@ -205,7 +205,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             Order::Resign | Order::HandOver(_) => {}
         }
         if order == Order::Resume && self.is_held() {
-            let detail = "resumed, but not ready yet, so this candidate stays out of the race";
+            let detail = "resumed, but not ready yet, so this candidate does not contend";
             self.tell(Event::Note { detail: detail.to_owned() });
         } else {
             self.orders.push_back(order.word());
@@ -225,7 +225,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     pub(super) fn becomes_ready(&mut self) {
         self.ready = true;
         let detail = if self.paused {
-            "ready, but paused by an operator, so this candidate stays out of the race"
+            "ready, but paused by an operator, so this candidate does not contend"
         } else {
             self.orders.push_back(Word::Resume);
             "ready, so this candidate now contends"
@@ -233,7 +233,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         self.tell(Event::Note { detail: detail.to_owned() });
     }
 
-    /// Whether it stays out of the race. An elector that begins anew does not know it.
+    /// Whether it does not contend. An elector that begins anew does not know it.
     fn is_held(&self) -> bool {
         self.paused || !self.ready
     }

@@ -78,7 +78,8 @@ pub enum Event {
         #[serde(flatten, serialize_with = "as_started")]
         turn: Turn,
     },
-    /// A turn of the handler is over: nothing of it runs any more.
+    /// A turn of the handler is over: nothing of it runs any more. Without a [`TurnStarted`](Event::TurnStarted)
+    /// before it, the turn was claimed but never began; it is then cut off, after no time.
     TurnEnded {
         /// Serialized as `term`, `slot` and, where there is one, `trigger`.
         #[serde(flatten, serialize_with = "as_which")]

@@ -92,7 +92,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         self
     }
 
-    /// Stays out of the race until `ready` is true for the first time, whatever operators order.
+    /// Does not contend until `ready` is true for the first time, whatever operators order.
     #[must_use]
     pub fn when_ready(mut self, ready: watch::Receiver<bool>) -> Self {
         self.ready = ready;
@@ -148,7 +148,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         *self.ready.borrow()
     }
 
-    /// Calls `events` with each [`Event`], at once and in order. It must not block.
+    /// Calls `events` with each [`Event`], at once and in order, in place of what was given before. It must not block.
     #[must_use]
     pub fn on_event(mut self, events: impl Fn(Event) + Send + Sync + 'static) -> Self {
         self.events = Arc::new(move |event| {

@@ -11,7 +11,7 @@ pub enum Order {
     /// Give the leadership to the candidate of that name. When none announces itself in time, or this one
     /// does not lead, all stays as it is, and that is reported as a problem.
     HandOver(String),
-    /// Stay out of the race until [`Resume`](Order::Resume); a leader resigns.
+    /// Do not contend until [`Resume`](Order::Resume); a leader resigns.
     Pause,
     /// Contend again, unless its process is not ready.
     Resume,

@@ -249,7 +249,7 @@ impl Board {
         self.state().refused_order = None;
     }
 
-    /// Whether an operator keeps it out of the race.
+    /// Whether an operator keeps it from contending.
     pub(super) fn is_paused(&self) -> bool {
         self.state().paused
     }

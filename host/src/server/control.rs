@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `POST /resign` | give up the leadership, and let the others come first |
 //! | `POST /transfer?to=NAME` | hand over to the candidate of that name |
-//! | `POST /pause` | stay out of the race; a leader resigns |
+//! | `POST /pause` | do not contend; a leader resigns |
 //! | `POST /resume` | contend again |
 //!
 //! Each of these, and [triggers](super::triggers) too, needs a proof that whoever orders it has the token ([`proof`](super::proof)), as the commands of

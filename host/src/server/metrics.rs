@@ -163,7 +163,11 @@ impl Metrics {
         let mut registry = Registry::with_prefix_and_labels("tenure", labels);
         if !self.observes {
             registry.register("is_leader", "1 while this candidate leads", self.is_leader.clone());
-            registry.register("ready", "1 while the storage account answers", self.ready.clone());
+            registry.register(
+                "ready",
+                "1 while the storage account answers, and nothing keeps this candidate from leading",
+                self.ready.clone(),
+            );
             registry.register(
                 "term",
                 "The term of this candidate while it leads, otherwise 0",

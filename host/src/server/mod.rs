@@ -1,26 +1,27 @@
-//! What a candidate shows over HTTP: whether it runs, whether it is ready, who leads, and figures.
+//! What a candidate shows over HTTP: whether it runs, whether it is ready, who leads, and metrics.
 //!
 //! | request | answer |
 //! |---|---|
 //! | `GET /` | a page that shows all of this as it goes on; `GET /events` is what it lives on. Of several elections an overview, by `GET /events?overview` |
 //! | `GET /healthz` | 200 while the loop runs; 503 when it stands still |
-//! | `GET /readyz` | 200 when the storage account answers, so that this candidate could lead; else 503, and why |
+//! | `GET /readyz` | 200 while the storage account answers, and nothing keeps this candidate from leading; else 503, and why |
 //! | `GET /readyz?leader` | 200 on the leader alone, so that a load balancer finds it |
 //! | `GET /leader` | who leads, as JSON |
-//! | `GET /leader?redirect` | 307 to the address that the leader gave (`--address`); 503 when there is none |
+//! | `GET /leader?redirect` | 307 to the address that the leader gave (`--address`); 200 on the leader itself; 503 when no address is known |
 //! | `GET /watch` | the same and more as it goes on, as server-sent events; followers read it |
 //! | `GET /history` | the newest changes that this candidate saw, as JSON |
 //! | `GET /candidates` | the candidates that were seen lately, as JSON |
-//! | `GET /metrics` | figures in the text format of Prometheus, or in OpenMetrics for who asks for that |
+//! | `GET /metrics` | metrics in the text format of Prometheus, or in OpenMetrics for a client that asks for that |
 //!
 //! With several elections in one process, `/healthz` and `/readyz` are about all of them, and so is
-//! `/metrics`, by the label `election`; `?election=container/blob` chooses one, and `/leader`, `/watch`, `/history`
-//! and `/readyz?leader` ask for that. One that is not in the process is 404 everywhere.
+//! `/metrics`, by the label `election`; `?election=container/blob` selects one. `/leader`, `/watch`, `/history`,
+//! `/candidates`, `/readyz?leader`, `/trigger` and orders require it. One that is not in the process is 404 everywhere.
 //!
 //! Whoever reaches the listener may read all of it, if they ask by an address or by one of its names
 //! ([`Hosts`]); probes may use any name. It holds no secret. It takes 128 connections at a time, 64 of one
-//! peer, for 10 minutes each, and closes those on which nothing gets on for 10 s; when there is no room, the
-//! one that has been idle the longest makes room. [`Server::probes`] answers probes on an address of their
+//! peer, and closes those on which nothing moves for 10 s. A connection takes no new request after 10 minutes; a
+//! stream that is open then lasts an hour at most. When there is no room, the one that has been idle the longest
+//! makes room. [`Server::probes`] answers probes on an address of their
 //! own. Only with the token of a [`Control`] can a candidate be steered: `POST /resign`,
 //! `/transfer?to=NAME`, `/pause`, `/resume`, `/trigger?id=ID`. `POST /trigger` alone has a leader look for triggers.
 

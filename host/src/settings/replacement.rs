@@ -11,7 +11,7 @@ const LATE: Duration = Duration::from_secs(2);
 const ADVISED: Failover = Failover { within: Duration::from_secs(3) };
 
 /// How soon a leader that dies is replaced, and by what. `Display` is a sentence without its full stop, as in "a
-/// machine that dies is replaced within about 3s; a process that dies under its supervisor, at once".
+/// machine that dies is replaced within about 3s; a process that dies while its supervisor lives, at once".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replacement {
     /// What the leader promises on record: to have stopped so long after its newest beat. None: its lease
@@ -65,7 +65,7 @@ impl fmt::Display for Replacement {
         if !self.supervised {
             return Ok(());
         }
-        f.write_str("; a process that dies under its supervisor, ")?;
+        f.write_str("; a process that dies while its supervisor lives, ")?;
         match self.look() {
             Some(look) => write!(f, "within {}", format_duration(look)),
             None => f.write_str("at once"),
@@ -90,10 +90,10 @@ mod tests {
         assert_eq!(
             DEFAULT.to_string(),
             "a machine that dies is replaced when its lease expires, within about 21s (--failover 3s shortens that); \
-             a process that dies under its supervisor, at once"
+             a process that dies while its supervisor lives, at once"
         );
         let unwatched = Replacement { watched: false, ..DEFAULT };
-        assert!(unwatched.to_string().ends_with("under its supervisor, within 4s"), "{unwatched}");
+        assert!(unwatched.to_string().ends_with("its supervisor lives, within 4s"), "{unwatched}");
     }
 
     #[test]
@@ -102,14 +102,14 @@ mod tests {
             |promise| Replacement { promise: Some(Duration::from_millis(promise)), ..DEFAULT };
         assert_eq!(
             with(2_100).to_string(),
-            "a machine that dies is replaced within about 3s; a process that dies under its supervisor, at once"
+            "a machine that dies is replaced within about 3s; a process that dies while its supervisor lives, at once"
         );
         // Of bounds that are no whole number of anything.
         assert_eq!(with(863).machine(), Duration::from_millis(1_200));
         assert_eq!(with(7_000).machine(), Duration::from_secs(10));
         let unwatched = Replacement { watched: false, ..with(2_100) };
         assert!(
-            unwatched.to_string().ends_with("under its supervisor, within 500ms"),
+            unwatched.to_string().ends_with("its supervisor lives, within 500ms"),
             "{unwatched}"
         );
     }

@@ -1,4 +1,4 @@
-//! A candidate of the whole or of a share, as the member knows it that began it, and the place that it is given.
+//! A coordinating candidate or one of a share, as the member knows it that began it, and the place that it is given.
 
 use crate::contract::{Report, Role};
 use crate::runner::Order;

@@ -69,7 +69,7 @@ pub struct Part {
 /// stops its work, and the new one begins when that was seen. When a process dies, the others take over its shares.
 /// Each share is an election of its own, with its own terms and turns.
 pub struct Shares {
-    /// The election of the whole.
+    /// The coordinating election.
     component: Arc<ElectionComponent>,
     settings: Settings,
     clock: BootClock,
@@ -84,10 +84,10 @@ impl Shares {
     /// For work that is split into `count` shares, 1 to 100,000, unless the processes that are there have agreed on
     /// another number before.
     ///
-    /// The settings are those of each share. Their election is that of the whole, in which there is no work: its leader
+    /// The settings are those of each share. Their election is the coordinating one, in which there is no work: its leader
     /// says who should hold what. Their name must be unique among all processes, and has no
     /// default. [`priority`](Settings::priority) and [`max_tenure`](Settings::max_tenure) are ignored, and
-    /// [`poll`](Settings::poll) holds for the whole only: for shares it is 500 ms.
+    /// [`poll`](Settings::poll) holds for the coordinating election only: for shares it is 500 ms.
     ///
     /// `component` is compiled already; its own settings are not used.
     ///
@@ -100,8 +100,8 @@ impl Shares {
         settings: Settings,
         count: u32,
     ) -> Result<Self, CheckError> {
-        let whole = Settings { schedule: None, on_start: None, ..of_all(&settings) };
-        let component = component.for_candidate(whole, clock);
+        let coordinating = Settings { schedule: None, on_start: None, ..of_all(&settings) };
+        let component = component.for_candidate(coordinating, clock);
         let mut complaints = match component.check().await {
             Ok(_) => Vec::new(),
             Err(CheckError::Settings(complaints)) => complaints,
@@ -133,7 +133,7 @@ impl Shares {
         })
     }
 
-    /// How much this process can do beside the others: one of capacity 2 holds twice as many shares as one of
+    /// How much this process can do compared with the others: one of capacity 2 holds twice as many shares as one of
     /// capacity 1, which is the default. 0: none.
     #[must_use]
     pub fn capacity(mut self, capacity: u32) -> Self {
@@ -163,7 +163,7 @@ impl Shares {
         self
     }
 
-    /// Calls `events` with each event of a share, or of the whole where there is none. It must not block.
+    /// Calls `events` with each event of a share, or of the coordinating election where there is none. It must not block.
     #[must_use]
     pub fn on_event(
         mut self,
@@ -190,9 +190,9 @@ impl Shares {
             settings.warm_up = None;
             self.candidate(settings, OfShare(part, work(part)), Some(part), place)
         };
-        let whole = Settings { schedule: None, on_start: None, ..of_all(&self.settings) };
+        let coordinating = Settings { schedule: None, on_start: None, ..of_all(&self.settings) };
         let idle = crate::handler::from_fn(|_, _| async { Ok(()) });
-        let whole = |place| self.candidate(whole, idle, None, place);
+        let coordinating = |place| self.candidate(coordinating, idle, None, place);
         let member = Membership {
             sign: self.sign.clone(),
             count: self.count,
@@ -202,7 +202,9 @@ impl Shares {
         let there = (self.component.clone(), self.clock.clone(), Runtime::current());
         let events = self.events.clone();
         let events = Arc::new(move |event| events(None, event));
-        Task::begin(member, there, events, whole, &share).run(std::future::ready(()), leave).await;
+        Task::begin(member, there, events, coordinating, &share)
+            .run(std::future::ready(()), leave)
+            .await;
     }
 
     /// A candidate at that place.

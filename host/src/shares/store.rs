@@ -1,4 +1,4 @@
-//! Sends what a member and the leader of the whole ask for.
+//! Sends what a member and the coordinator ask for.
 
 use super::translate::{answer, requests, sign_of};
 use crate::component::{ComponentError, ElectionComponent};
@@ -6,7 +6,7 @@ use crate::contract::{Problem, Request};
 use std::sync::Arc;
 use tenure_shares::{Answer, Ask, Tag};
 
-/// The blobs beside the election of the whole, as one member uses them.
+/// The blobs beside the coordinating election, as one member uses them.
 #[derive(Clone, Debug)]
 pub struct SharesStore {
     component: Arc<ElectionComponent>,

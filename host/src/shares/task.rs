@@ -28,7 +28,7 @@ pub const LEAVE_WITHIN: Duration = Duration::from_secs(20);
 /// After a share's candidate could not begin.
 pub const AGAIN: Duration = Duration::from_secs(30);
 
-/// The whole waits so long for a plan without its leader, when that leaves.
+/// The coordinating election waits so long for a plan without its leader, when that leaves.
 const PLAN_WITHIN: Duration = Duration::from_secs(3);
 
 /// A sign that could not be taken back so long after the rest was given up stays: it is as if the member had died.
@@ -41,7 +41,7 @@ const REMINDER: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
     Member,
-    /// In that term of the whole.
+    /// In that term of the coordinator.
     Leader(u64),
 }
 
@@ -75,10 +75,10 @@ impl Candidate {
         Self { part: Part { index: share.index, count }, of: share }
     }
 
-    /// Its election, where the election of the whole has that name.
+    /// Its election, where the coordinating election has that name.
     #[must_use]
-    pub fn election(&self, whole: &str) -> String {
-        format!("{whole}.{}", self.of.suffix(self.part.count))
+    pub fn election(&self, coordinating: &str) -> String {
+        format!("{coordinating}.{}", self.of.suffix(self.part.count))
     }
 }
 
@@ -121,7 +121,7 @@ pub struct Task<'a> {
     member: Member,
     pace: Pace,
     leader: Option<(u64, Leader)>,
-    whole: Contender,
+    coordinating: Contender,
     shares: BTreeMap<Share, Contender>,
     changed: Arc<Notify>,
     /// It has warmed up then.
@@ -140,18 +140,18 @@ pub struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    /// One that begins with the candidate `whole`; `component` is for requests beside its election, on `runtime`.
+    /// One that begins with the candidate `coordinating`; `component` is for requests beside its election, on `runtime`.
     pub fn begin(
         of: Membership,
         (component, clock, runtime): (Arc<ElectionComponent>, BootClock, Runtime),
         events: Events,
-        whole: impl FnOnce(Place) -> Running,
+        coordinating: impl FnOnce(Place) -> Running,
         candidates: Candidates<'a>,
     ) -> Self {
         let (changed, mut running) = (Arc::default(), JoinSet::new());
         let pace = of.sign.pace;
         let (contender, place) = Contender::new(&changed);
-        running.spawn(whole(place));
+        running.spawn(coordinating(place));
         Self {
             store: SharesStore::of(component, of.sign.member.clone()),
             member: Member::away(of.sign.clone()),
@@ -163,7 +163,7 @@ impl<'a> Task<'a> {
             candidates,
             pace,
             leader: None,
-            whole: contender,
+            coordinating: contender,
             shares: BTreeMap::new(),
             changed,
             running,
@@ -236,7 +236,7 @@ impl<'a> Task<'a> {
         for ask in self.member.next(now) {
             self.ask(From::Member, ask);
         }
-        self.settle_whole(now);
+        self.coordinate(now);
         self.act(now);
         self.shares.retain(|_, contender| !contender.is_over());
         let leader = self.leader.as_ref().and_then(|(_, leader)| leader.wake());
@@ -253,12 +253,12 @@ impl<'a> Task<'a> {
         let Some(since) = self.leaves else { return false };
         let late = self.clock.now()
             > since.saturating_add(self.of.leave_within).saturating_add(SIGN_WITHIN);
-        self.shares.is_empty() && self.whole.is_over() && (self.taken_back || late)
+        self.shares.is_empty() && self.coordinating.is_over() && (self.taken_back || late)
     }
 
-    /// Leads the whole while it may, and gives it up in its turn.
-    fn settle_whole(&mut self, now: Duration) {
-        let term = self.whole.leads(now);
+    /// Coordinates while it may, and gives it up in its turn.
+    fn coordinate(&mut self, now: Duration) {
+        let term = self.coordinating.leads(now);
         if self.leader.as_ref().map(|(term, _)| *term) != term {
             let (member, shares, pace) = (&self.of.sign.member, self.of.count, self.pace);
             self.leader = term.map(|term| {
@@ -272,7 +272,7 @@ impl<'a> Task<'a> {
         if let Some(since) = self.leaves {
             let waits = self.leader.as_ref().is_some_and(|(_, leader)| !leader.left());
             if !waits || now >= since + PLAN_WITHIN {
-                self.whole.leave();
+                self.coordinating.leave();
             }
             if now >= since.saturating_add(self.of.leave_within) {
                 self.shares.values().for_each(Contender::leave);
@@ -339,7 +339,7 @@ impl<'a> Task<'a> {
             From::Leader(of) => {
                 let leader = self.leader.as_mut().filter(|(term, _)| *term == of);
                 let Some((_, leader)) = leader else { return };
-                if self.whole.leads(now) != Some(of) {
+                if self.coordinating.leads(now) != Some(of) {
                     // A renewal may be told of a moment later: then it begins anew.
                     self.leader = None;
                     return;

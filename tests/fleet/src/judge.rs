@@ -27,7 +27,7 @@ struct Span {
     until: u64,
 }
 
-/// What a leader of the whole has looked at, in its term.
+/// What a coordinator has looked at, in its term.
 #[derive(Clone, Debug, Default)]
 pub struct Looks {
     /// For each look which operation of the store it was, and when the leader took it.
@@ -167,7 +167,7 @@ impl Judge {
         self.plans.insert(plan.version, Rc::new(plan.clone()));
     }
 
-    /// A leader of the whole has written that plan after these looks.
+    /// A coordinator has written that plan after these looks.
     pub fn planned(&mut self, plan: &Plan, own: &str, looks: &Looks, now: u64) {
         let before = self.plans.last_key_value().map(|(_, plan)| Rc::clone(plan));
         self.written += 1;

@@ -29,11 +29,11 @@ pub fn run(seed: u64, members: usize, shares: u32) -> ExitCode {
     fleet.world.act(Action::Leave(Whom::Other(7)));
     fleet.measure("one is told to leave");
     fleet.world.act(Action::Leave(Whom::Leader));
-    fleet.measure("the leader of the whole leaves");
+    fleet.measure("the coordinator leaves");
     fleet.world.act(Action::Kill(Whom::Other(7)));
     fleet.measure("one dies");
     fleet.world.act(Action::Kill(Whom::Leader));
-    fleet.measure("the leader of the whole dies");
+    fleet.measure("the coordinator dies");
     for _ in 0..members / 10 {
         fleet.world.act(Action::Join);
     }

@@ -83,19 +83,19 @@ impl Bounds {
         slow(LOOK) + 8 * ROUND_TRIP + self.hand_over
     }
 
-    /// After a member died that does not lead the whole. A lease may end 2 s late.
+    /// After a member died that does not coordinate. A lease may end 2 s late.
     #[must_use]
     pub fn death(self) -> u64 {
         slow(GONE + 2 * LOOK) + 2_000 + 8 * ROUND_TRIP + self.hand_over
     }
 
-    /// After a member died that does not lead the whole, and left last wills: when they have arrived it is as if it had left.
+    /// After a member died that does not coordinate, and left last wills: when they have arrived it is as if it had left.
     #[must_use]
     pub fn will(self) -> u64 {
         supervisor::SOON + WAY + self.leave()
     }
 
-    /// After all faults were over: another leader of the whole, who looks for so long until somebody is gone.
+    /// After all faults were over: another coordinator, who looks for so long until somebody is gone.
     #[must_use]
     pub fn calm(self) -> u64 {
         slow(world::LEASE + 4_000) + 2_000 + self.death() + slow(20_000)

@@ -17,7 +17,7 @@ use crate::supervisor::{Deed, Left};
 pub enum From {
     /// What it does as a member.
     Member,
-    /// What it does as the leader of the whole in that term.
+    /// What it does as the coordinator in that term.
     Leader(u64),
     /// A candidate.
     Candidate(Key, u64),
@@ -114,7 +114,7 @@ pub struct Process {
     serial: u64,
 }
 
-/// Between two polls of a candidate for the whole.
+/// Between two polls of a coordinating candidate.
 const POLL: u64 = 4_000;
 /// A process that leaves gives everything up then.
 const GRACE: u64 = 20_000;
@@ -164,7 +164,7 @@ impl Process {
         (self.signs, self.former) = (false, None);
         self.member = Member::begin(self.sign.clone(), period(now));
         let timing = Timing { poll: POLL, stop: 0, ..scene.timing };
-        self.begin(Key::Whole, timing, now);
+        self.begin(Key::Coordination, timing, now);
     }
 
     /// It dies.
@@ -208,7 +208,7 @@ impl Process {
         }
     }
 
-    /// It leads the whole.
+    /// It coordinates.
     #[must_use]
     pub fn leads(&self) -> bool {
         self.leader.is_some()
@@ -329,7 +329,7 @@ impl Process {
             self.signs |= matches!(ask, Ask::Sign(_));
             self.send(From::Member, Kind::Shares(ask, None), scene);
         }
-        self.settle_whole(now, scene);
+        self.coordinate(now, scene);
         if std::mem::take(&mut self.changed) {
             self.act(now, scene);
         }
@@ -351,8 +351,8 @@ impl Process {
         self.candidates.is_empty() && (self.taken_back || now > since + GRACE + 5_000)
     }
 
-    fn settle_whole(&mut self, now: u64, scene: &mut Scene) {
-        let term = self.candidates.get(&Key::Whole).and_then(Candidate::leads);
+    fn coordinate(&mut self, now: u64, scene: &mut Scene) {
+        let term = self.candidates.get(&Key::Coordination).and_then(Candidate::leads);
         if self.leader.as_ref().map(|(term, ..)| *term) != term {
             self.leader = term.map(|term| {
                 let leader =
@@ -362,10 +362,10 @@ impl Process {
         }
         if let Some(since) = self.leaves {
             let waits = self.leader.as_ref().is_some_and(|(_, leader, _)| !leader.left());
-            if let Some(whole) = self.candidates.get_mut(&Key::Whole)
+            if let Some(coordinating) = self.candidates.get_mut(&Key::Coordination)
                 && (!waits || now > since + 3_000)
             {
-                whole.leave(now);
+                coordinating.leave(now);
             }
             if now >= since + GRACE {
                 self.candidates.values_mut().for_each(|candidate| candidate.leave(now));

@@ -19,7 +19,7 @@ pub enum Action {
     Kill(Whom),
     /// That process dies, if it is still in that life.
     KillThat(usize, u32),
-    /// The leader of the whole dies, and another one too.
+    /// The coordinator dies, and another one too.
     KillTwo,
     /// One dies, and begins anew under its name so much later.
     Restart(Whom, u64),
@@ -44,11 +44,11 @@ pub enum Action {
 /// Which process.
 #[derive(Clone, Copy, Debug)]
 pub enum Whom {
-    /// The leader of the whole.
+    /// The coordinator.
     Leader,
     /// One of those that are on.
     Any(u64),
-    /// One of them that does not lead the whole.
+    /// One of them that does not coordinate.
     Other(u64),
 }
 

@@ -6,11 +6,11 @@ use fastrand::Rng;
 use tenure_shares::mutants::{Mutant, is_active};
 use tenure_shares::{Answer, Ask, Plan, Share, Sign, Tag};
 
-/// An election: of the whole, or of a share.
+/// An election: the coordinating one, or that of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// Its leader writes the plan.
-    Whole,
+    Coordination,
     /// Its leader holds the share.
     Share(Share),
 }

@@ -16,7 +16,7 @@ pub struct Totals {
     pub sound: u64,
     /// Counted schedules without A3.
     pub without_a3: u64,
-    /// Schedules without a take-over or two faults: judged, but not counted.
+    /// Schedules without a takeover or two faults: judged, but not counted.
     pub uncounted: u64,
     /// Terms that another candidate won than the one before.
     pub takeovers: u64,

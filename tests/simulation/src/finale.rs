@@ -7,7 +7,7 @@ use super::history::{What, Who};
 use super::plan::Machine;
 use super::world::{Millis, World};
 
-/// Between a take-over and the next loss.
+/// Between a takeover and the next loss.
 const PAUSE: Millis = 1_000;
 
 /// Plays it. What it shows is judged later, from the history.

@@ -90,7 +90,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether the schedule proves anything: three candidates, ten leases, a take-over, two
+    /// Whether the schedule proves anything: three candidates, ten leases, a takeover, two
     /// faults.
     #[must_use]
     pub fn counts(&self) -> bool {

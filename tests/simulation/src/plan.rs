@@ -26,7 +26,7 @@ const SECOND: Millis = 1_000;
 /// About when schedules begin, in milliseconds since 1970: a slot of every schedule.
 const EPOCH: u64 = 1_794_999_900_000;
 
-/// How long a candidate stays out of the race after its work failed, at first, in seconds.
+/// How long a candidate waits before it contends again after its work failed, at first, in seconds.
 pub const COOL_DOWN: u64 = 1;
 
 /// The longest that it ever stays out: 16 times as long.
@@ -300,7 +300,7 @@ fn settling(machines: &[Machine], latest: Millis, latency: Latency) -> Millis {
     let last_request = longest(|machine| machine.periods().timeout);
     let looks = longest(|machine| machine.poll) + longest(|machine| machine.warm_up * SECOND);
     // D, then the last lease; a container's name, the cool-down of the last long turn; then a
-    // take-over.
+    // takeover.
     let waits = [latest + lease, LONGEST_COOL_DOWN + 10 * SECOND, DELETION];
     let waits = waits.into_iter().max().unwrap_or(0);
     waits + last_request + looks + 8 * latency.most

@@ -144,7 +144,7 @@ fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
             state.tell_to_leave(now, who);
         }
         Fault::Resign => {
-            // It stays out of the race for two polls then.
+            // It does not contend for two polls then.
             let poll = world.plan.machines[state.processes[who].machine].poll;
             state.struck(now, fault, step, Some(who), now + 2 * poll + poll / 50);
             let _ = state.order(who, Order::Resign);

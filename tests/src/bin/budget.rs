@@ -1,5 +1,5 @@
 //! What a candidate costs: its requests, counted at the store, its processor time and its memory. A leader and a
-//! follower each, with timers of different lengths, and with fail-over before the lease ends; and beside them the loop of
+//! follower each, with timers of different lengths, and with failover before the lease ends; and beside them the loop of
 //! Azure's SDK for Rust, which renews a lease every 5 s, and one that polls every 3 s.
 //!
 //! ```text

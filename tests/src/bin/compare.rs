@@ -24,7 +24,7 @@ use tenure_tests::{Group, Sink, Store, baseline};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
-/// In each round three candidates contend. A leader beats every 20 ms at a sink that takes everything; a take-over is
+/// In each round three candidates contend. A leader beats every 20 ms at a sink that takes everything; a takeover is
 /// measured from the fault to the first beat of another candidate.
 ///
 /// What the old leader sends afterwards is stale work. In a partition it is cut off from its store alone, so that its
@@ -150,7 +150,7 @@ async fn compare(arguments: &Arguments) -> Result<ExitCode> {
         let versions: Vec<_> = ready.iter().map(|ready| ready.version.as_str()).collect();
         println!(
             "{}, {:?}, {} elections of three candidates side by side, old leaders watched for {} s, \
-             fail-over within {failover} s, built {build}. Load of the machine: {before} before, {} after.\n{}",
+             failover within {failover} s, built {build}. Load of the machine: {before} before, {} after.\n{}",
             began.format("%-d %B %Y"),
             arguments.store,
             arguments.beside,

@@ -1,4 +1,4 @@
-//! Whether a leadership that beats lasts: elections with fail-over before the lease ends, on a busy machine
+//! Whether a leadership that beats lasts: elections with failover before the lease ends, on a busy machine
 //! and at a store that answers late.
 //!
 //! ```text
@@ -104,7 +104,7 @@ async fn endure(arguments: &Arguments) -> Result<ExitCode> {
     }
     let (lost, stale, beats) = (of("stood-down"), sink.overlap(), sink.beats().len());
     println!(
-        "{:.0} minutes, fail-over within {}, answers {} to {} ms late, {} processes that compute",
+        "{:.0} minutes, failover within {}, answers {} to {} ms late, {} processes that compute",
         lasted.as_secs_f64() / 60.0,
         arguments.failover,
         LATE.start(),

@@ -26,7 +26,7 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 const TOKEN: &str = "a-token-for-this-measurement";
 
 #[derive(Parser)]
-#[command(about = "Measures how long a hand-over leaves an election without a leader")]
+#[command(about = "Measures how long a handover leaves an election without a leader")]
 struct Arguments {
     /// Rounds of each kind
     #[arg(long, default_value_t = 100)]

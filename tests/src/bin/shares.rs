@@ -28,7 +28,7 @@ struct Arguments {
     /// For how many seconds nothing happens at first
     #[arg(long, default_value_t = 600)]
     quiet: u64,
-    /// The bound of fail-over; without it leases of 15 s have to end
+    /// The bound of failover; without it leases of 15 s have to end
     #[arg(long)]
     failover: Option<String>,
     /// The store
@@ -70,7 +70,7 @@ async fn measure(arguments: &Arguments) -> Result<ExitCode> {
     let before = load();
     let course = rounds.play(&store).await?;
     println!(
-        "{:?}, {} shares, {} rounds, fail-over {}, load {before} before, {} after\n",
+        "{:?}, {} shares, {} rounds, failover {}, load {before} before, {} after\n",
         arguments.store,
         arguments.shares,
         arguments.rounds,
@@ -85,7 +85,7 @@ async fn measure(arguments: &Arguments) -> Result<ExitCode> {
             let those = course.changes.iter().filter(is_it).collect::<Vec<_>>();
             let Some(most) = those.iter().max_by_key(|one| one.moves) else { continue };
             let spread = those.iter().map(|one| one.took).collect::<Spread>();
-            let led = if leader_went { ", which leads the whole" } else { "" };
+            let led = if leader_went { ", which coordinates" } else { "" };
             let times = [0.0, 0.5, 0.9, 0.99, 1.0]
                 .map(|share| format!("{:.1} s", spread.quantile(share).as_secs_f64()));
             let row = [format!("{change}{led}"), spread.len().to_string()].into_iter().chain(times);

@@ -10,7 +10,7 @@ use crate::Beat;
 use crate::candidate::Line;
 use crate::sink::stale;
 
-/// From what to what a take-over is measured: to the first beat of the next term.
+/// From what to what a takeover is measured: to the first beat of the next term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Case {
     /// From the SIGKILL of the leader.
@@ -28,7 +28,7 @@ pub enum Case {
 /// What a round showed.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
-    /// The take-overs, in their order.
+    /// The takeovers, in their order.
     pub takeovers: Vec<(Case, Duration)>,
     /// How many terms were won.
     pub terms: usize,

@@ -182,7 +182,7 @@ impl fmt::Display for Plan {
                 Some(failover) => format!("{:?}", failover.within),
                 None => "lease".to_owned(),
             });
-            write!(f, ", fail-over {}", within.collect::<Vec<_>>().join("/"))?;
+            write!(f, ", failover {}", within.collect::<Vec<_>>().join("/"))?;
         }
         self.faults.iter().try_for_each(|fault| write!(f, "; {fault}"))
     }

@@ -76,7 +76,7 @@ impl Contender {
     /// How often its leader renews: faults fall anywhere between two renewals.
     pub(super) fn renews(self) -> Duration {
         match self {
-            // A leader with fail-over beats in between.
+            // A leader with failover beats in between.
             Self::Tenure | Self::TenureWatch | Self::TenureFailover => Duration::from_secs(4),
             Self::SdkRust | Self::SdkPython | Self::SdkJavascript => Duration::from_secs(5),
             Self::Sample => baseline::RENEW,

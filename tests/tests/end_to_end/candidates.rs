@@ -62,7 +62,7 @@ async fn contend_and_are_listed(store: Store) {
     assert_eq!((&told[0]["paused"], &told[1]["paused"]), (&false.into(), &false.into()));
     let text = candidates(&group, &[]).await;
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.starts_with("candidate  state     fail-over  seen"), "{text}");
+    assert!(text.starts_with("candidate  state     failover  seen"), "{text}");
     assert_eq!((ada.count("stood-down"), ada.count("problem")), (0, 0), "{}", ada.transcript());
     assert_eq!(ben.count("problem"), 0, "{}", ben.transcript());
 }

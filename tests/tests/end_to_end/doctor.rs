@@ -255,9 +255,9 @@ async fn wrong_settings_are_told_and_nothing_is_sent() {
     assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
-/// What fail-over needs is told always, and a failure where that is asked for.
+/// What failover needs is told always, and a failure where that is asked for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_account_that_is_no_place_for_fail_over_is_told() {
+async fn an_account_that_is_no_place_for_failover_is_told() {
     let front = Front::start().await.unwrap();
     let known = with_container(&front).await;
     // Its signature does not cover the condition, as that of the key does.
@@ -305,7 +305,7 @@ async fn azurite_is_known_for_what_it_is() {
         for check in ["exclusion", "conditions", "renew lease", "break lease", "delete blob"] {
             assert_eq!(told.of_check(check).0, "ok", "{check}: {}", told.text);
         }
-        // What fail-over needs.
+        // What failover needs.
         for check in ["conditional break", "versioning"] {
             assert_eq!(told.of_check(check).0, "ok", "{check}: {}", told.text);
         }

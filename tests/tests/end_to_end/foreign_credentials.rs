@@ -88,5 +88,5 @@ async fn every_credential_leads_on_jco() {
         assert_eq!(endpoint.complaints(), [""; 0]);
         assert_eq!(endpoint.requests().len(), 1, "one token for a whole turn");
     }
-    assert_eq!(reports.slots().len(), 6, "{:?}", reports.slots());
+    assert_eq!(reports.turns().len(), 6, "{:?}", reports.turns());
 }

@@ -89,14 +89,14 @@ impl Scene {
         Server::start(listen).await.unwrap()
     }
 
-    /// No slot was reported twice, and each report was stamped. Returns their number.
+    /// No turn was reported twice, and each report was stamped. Returns their number.
     fn judge(&self) -> usize {
-        let slots = self.reports.slots();
-        assert!(slots.values().all(|count| *count == 1), "{slots:?}");
+        let turns = self.reports.turns();
+        assert!(turns.values().all(|count| *count == 1), "{turns:?}");
         for report in self.reports.all() {
             assert_eq!(report.stamp, Some(report.json["term"].to_string()));
         }
-        slots.len()
+        turns.len()
     }
 }
 
@@ -339,7 +339,7 @@ async fn a_service_is_refused_what_it_cannot_do() {
     let told = text(&output);
     assert!(
         told.contains(
-            "TENURE_FAILOVER: fail-over before the lease ends needs requests between the steps"
+            "TENURE_FAILOVER: failover before the lease ends needs requests between the steps"
         ),
         "{told}"
     );

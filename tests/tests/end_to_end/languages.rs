@@ -54,7 +54,7 @@ async fn reports_its_turns(language: Language) {
     });
     assert_eq!(all[0].json, expected);
     assert_eq!(slot, ended.event["slot"].as_str().unwrap());
-    assert!(reports.slots().values().all(|count| *count == 1), "{:?}", reports.slots());
+    assert!(reports.turns().values().all(|count| *count == 1), "{:?}", reports.turns());
     let printed = format!("slot {slot}, term {term}");
     ada.line("line of the handler", 0, SOON, |line| line.event.to_string().contains(&printed))
         .await;

@@ -83,16 +83,13 @@ async fn whoever_kills_the_leader_sees_the_next_one() {
     assert!(told.starts_with(&format!("{second} leads, with term ")), "{told}");
     let changes = text(&browser, "return document.getElementById('changes').textContent").await;
     assert!(changes.contains(&format!("{second} takes over ")), "{changes}");
-    assert!(changes.contains(" after its machine died"), "{changes}");
+    assert!(changes.contains(" after the leader's machine died"), "{changes}");
     // How soon, beside who leads now; and how soon in general.
     let shown = |id: &str| format!("return document.getElementById('{id}').textContent");
-    let took_over = text(&browser, &shown("take-over")).await;
-    assert!(took_over.ends_with("s after its machine died"), "{took_over}");
-    let fail_over = text(&browser, &shown("fail-over")).await;
-    assert!(
-        fail_over.starts_with("A machine that dies is replaced within about 3s;"),
-        "{fail_over}"
-    );
+    let took_over = text(&browser, &shown("takeover")).await;
+    assert!(took_over.ends_with("s after the leader's machine died"), "{took_over}");
+    let failover = text(&browser, &shown("failover")).await;
+    assert!(failover.starts_with("A machine that dies is replaced within about 3s;"), "{failover}");
 
     // The same button, which has kept the focus.
     browser
@@ -112,7 +109,7 @@ async fn whoever_kills_the_leader_sees_the_next_one() {
         .unwrap();
     browser
         .until(
-            "document.getElementById('take-over').textContent.endsWith('s after its process died')",
+            "document.getElementById('takeover').textContent.endsWith(\"s after the leader's process died\")",
             SOON,
         )
         .await
@@ -132,7 +129,7 @@ async fn whoever_kills_the_leader_sees_the_next_one() {
         .unwrap();
     let second = text(&browser, LEADER).await;
     let changes = text(&browser, "return document.getElementById('changes').textContent").await;
-    assert!(changes.contains("after it was given back"), "{changes}");
+    assert!(changes.contains("after the leader resigned"), "{changes}");
 
     // Frozen in office: its time runs out without it, and it finds that out on waking.
     browser.click(&button("Freeze", &second)).await.unwrap();
@@ -145,7 +142,7 @@ async fn whoever_kills_the_leader_sees_the_next_one() {
     browser.click(&button("Thaw", &second)).await.unwrap();
     browser.until(&format!("{} === 'follows'", state(&second)), SOON).await.unwrap();
 
-    browser.click(&button("Partition", &second)).await.unwrap();
+    browser.click(&button("Cut off", &second)).await.unwrap();
     browser.until(&format!("{} === 'follows, cut off'", state(&second)), SOON).await.unwrap();
     browser
         .until(
@@ -154,7 +151,7 @@ async fn whoever_kills_the_leader_sees_the_next_one() {
         )
         .await
         .unwrap();
-    browser.click(&button("Heal", &second)).await.unwrap();
+    browser.click(&button("Reconnect", &second)).await.unwrap();
 
     let judged = text(&browser, "return document.getElementById('overlapping').textContent").await;
     assert!(judged.starts_with("0,"), "{judged}");

@@ -297,9 +297,9 @@ async fn status_tells_who_leads_by_its_exit_code_too() {
     assert_eq!(told["leader"]["address"], "http://10.0.0.4:80");
     assert!(told["last_slot"]["slot"].is_string(), "{told}");
     // How soon it would be replaced: its lease has to run out.
-    assert_eq!(told["fail_over"]["promise_ms"], serde_json::Value::Null, "{told}");
+    assert_eq!(told["failover"]["promise_ms"], serde_json::Value::Null, "{told}");
     assert!(
-        told["fail_over"]["detail"].to_string().contains("--failover 3s shortens that"),
+        told["failover"]["detail"].to_string().contains("--failover 3s shortens that"),
         "{told}"
     );
 
@@ -308,7 +308,7 @@ async fn status_tells_who_leads_by_its_exit_code_too() {
     let candidate = group.start("ben", &["--failover", "2s"]).unwrap();
     candidate.event("elected", SOON).await;
     let told = json(&status(group.connection_string.clone()).await);
-    let (promise, within) = (&told["fail_over"]["promise_ms"], &told["fail_over"]["machine_ms"]);
+    let (promise, within) = (&told["failover"]["promise_ms"], &told["failover"]["machine_ms"]);
     assert_eq!((promise.as_u64(), within.as_u64()), (Some(1_400), Some(2_000)), "{told}");
 
     let key = group.connection_string.split(';').find_map(|part| part.strip_prefix("AccountKey="));
@@ -362,9 +362,9 @@ fn the_demo_ends_by_itself_and_nothing_overlapped() {
     assert!(said.contains("SIGKILL"), "{said}");
     // How soon another one led, and why.
     for (what, why) in [
-        ("machine died, take-over", "s  its promise had to end"),
-        ("process died, take-over", "s  its last will was sent"),
-        ("stopped, take-over", "s  it released the lease"),
+        ("machine died, takeover", "s  the promise had to end"),
+        ("process died, takeover", "s  its last will was sent"),
+        ("stopped, takeover", "s  it released the lease"),
     ] {
         let row = said.lines().find(|line| line.trim_start().starts_with(what));
         assert!(row.is_some_and(|row| row.ends_with(why)), "{what}: {said}");

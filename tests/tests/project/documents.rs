@@ -468,7 +468,7 @@ fn newcomer(path: &str) -> (Vec<String>, String) {
 #[test]
 fn the_handler_of_the_readme_can_be_built() {
     let (commands, source) = newcomer("README.md");
-    
+
     let [prepare @ .., build, run] = commands.as_slice() else { panic!("{commands:#?}") };
     assert!(commands.len() <= 5 && run.contains("tenure run"), "{commands:#?}");
 

@@ -1,4 +1,4 @@
-//! Fail-over before the lease ends. protocol.md §13.
+//! Failover before the lease ends. protocol.md §13.
 
 use super::*;
 use crate::timings::BACK_OFF;
@@ -297,7 +297,7 @@ fn a_break_without_a_clear_answer_is_tried_again_more_and_more_rarely() {
     }
 }
 
-/// One that stays out of the race does not end the leadership of another one.
+/// One that does not contend does not end the leadership of another one.
 #[test]
 fn a_candidate_that_is_paused_takes_nothing_over() {
     let mut follower = Candidate::new(&[WITHIN]);
@@ -428,7 +428,7 @@ fn a_token_is_asked_for_beside_the_beats() {
     panic!("no token was asked for");
 }
 
-/// Where the account keeps every version of a blob, fail-over is off, and that is told: a promise that was given
+/// Where the account keeps every version of a blob, failover is off, and that is told: a promise that was given
 /// is taken back before anything is done without it.
 #[test]
 fn an_account_with_versions_has_no_beats() {

@@ -1,4 +1,4 @@
-//! Candidates with fail-over whose account is far away, and hosts with two clocks. protocol.md §13.
+//! Candidates with failover whose account is far away, and hosts with two clocks. protocol.md §13.
 
 use super::*;
 use crate::{Begins, Beside, RawAnswer, Told};

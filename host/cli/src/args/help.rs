@@ -80,44 +80,44 @@ Tenure uses the first one that is set, in this order, and names it in the log's 
 overrides the choice. Instead of a secret in a variable NAME, the variable NAME_FILE may name a file that holds it; \
 the file is read again every few seconds.
 
-On SIGTERM or SIGINT, or on SIGHUP without a service manager, it begins no new turn, gives the running one the \
-grace to end and then stops it, releases the lease and ends; a second signal, more than a second later, ends it at once. On SIGUSR1 it writes its \
-role to standard error. It tells systemd when it is ready, what its role is, and that it still makes progress \
-(Type=notify, WatchdogSec=).
+On SIGTERM or SIGINT (and on SIGHUP without a service manager) the candidate begins no new turn. The running turn may \
+go on for --grace, and is then stopped. The lease is released, and the program ends. A second signal, more than a \
+second later, ends it at once. On SIGUSR1 the candidate writes its role to standard error. It tells systemd when it \
+is ready, what its role is, and that it still makes progress (Type=notify, WatchdogSec=).
 
 The process that you start is a small supervisor; its child, the same program, runs the election. When the child \
 dies, the supervisor kills what is left of its work and waits until it is gone. It then releases the lease by the \
-leader's last will, and ends with the same exit code, or with 128 and the number of the signal. If the supervisor is \
+leader's last will, and ends with the same exit code, or with 128 plus the signal number. If the supervisor is \
 killed (kill -9), its child dies too, and the others wait for the lease to end. Where there is no last will (on \
 Windows; on macOS with a command as the work), the log says why.
 
 Exit codes: 0 the candidate left; 1 a second signal ended it; 2 something was wrong with the settings, and nothing \
-was sent; 101, or 128 and the number of a signal: the process that ran the election died. No error of the store or \
+was sent; 101, or 128 plus a signal number: the process that ran the election died. No error of the store or \
 of the work ends it: later errors are reported, and retried.";
 
 #[cfg_attr(not(unix), allow(dead_code, reason = "there is no such command"))]
 pub(super) const LOCK_HELP: &str = "\
 It waits until nobody else holds the lease of the blob, runs the command once, releases the lease, and ends with the \
 command's exit code. The lease is renewed while the command runs. If renewals fail, the command and everything that \
-it started get SIGTERM one --stop-time before the lease must be given up, and SIGKILL half a second before. So the \
-command never runs beside the next holder's. Processes that it leaves behind are killed.
+it started get SIGTERM one --stop-time before the lease must be given up, and SIGKILL half a second before. So \
+two holders' commands never run at the same time. Processes that a command leaves behind are killed.
 
   tenure lock jobs/migration -- ./migrate.sh
   tenure lock --if-free jobs/report -- ./report.sh || test $? = 75
 
-The command has the standard input, output and error and the terminal of this process; Ctrl-Z does not stop it, \
-since it would keep the lock. In a pipeline it is given the terminal when it reads it. Problems go to standard \
-error; everything else is logged only with --log. It sees this environment without AZURE_*, IDENTITY_*, MSI_* and \
-TENURE_*, what --env adds, and TENURE_TERM, a number that rises with each holder: give it to whatever the command \
-writes to, which can then refuse an earlier holder. TENURE_DEADLINE is the time at which it is killed; most renewals \
-extend it.
+The command has the standard input, output and error and the terminal of this process; Ctrl-Z does not stop it, since \
+it would keep the lock. In a pipeline, the command gets the terminal only when it reads from it. Problems go to \
+standard error; everything else is logged only with --log. The command sees this environment without AZURE_*, \
+IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_TERM, a number that rises with each holder: give it to \
+whatever the command writes to, which can then refuse an earlier holder. TENURE_DEADLINE is the time at which it is \
+killed; most renewals extend it.
 
 While the command runs, this process passes on the signals that it gets: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 \
 and SIGUSR2. While it waits, they end the waiting.
 
 The lock is an election's blob, so `tenure status`, `history` and `break` work on it. No other election should use it.
 
-Exit codes: the command's own; 128 and the number of a signal, if one ended the command or the waiting; 75 the lock \
+Exit codes: the command's own; 128 plus the signal number, if a signal ended the command or the waiting; 75 the lock \
 was not acquired in time, or at once with --if-free, and nothing was run (it is held, or the account did not answer \
 or refused: standard error says which); 76 the lock was lost while the command ran, and the \
 command was ended for that; 125 something was wrong with the settings or with this program itself, and nothing was \
@@ -135,8 +135,8 @@ leader put on record, it learns of changes at once. Then --poll 60s is enough: 8
 
 For an application that is to act itself while it leads, see `tenure run --no-work`.
 
-It ends with SIGTERM or SIGINT, or with SIGHUP without a service manager. Exit codes: 0 it was ended; 1 a second signal ended it; 2 something was \
-wrong with the settings, and nothing was sent.";
+It ends with SIGTERM or SIGINT, or with SIGHUP without a service manager. Exit codes: 0 it was ended; 1 a second \
+signal ended it; 2 something was wrong with the settings, and nothing was sent.";
 
 pub(super) const CHECK_HELP: &str = "\
 It accepts everything that `tenure run` accepts, and checks it in the same way, but takes no part in the election: \
@@ -146,13 +146,15 @@ and which account and credential are used. Then it reads the election's blob onc
 It writes nothing to the account. To test that a candidate has all permissions there, use `tenure doctor`, which \
 tries each request on a blob of its own.
 
-Exit codes: 0 all is well; 1 the settings are right, but the account was not reached or refused; 2 a setting is wrong.";
+Exit codes: 0 all is well; 1 the settings are right, but the account was not reached or refused; 2 a setting is \
+wrong.";
 
 pub(super) const STATUS_HELP: &str = "\
 With --config and without a name it shows all elections of the file as one table: those that cannot be read, those \
 that nobody leads and those whose last turn failed come first.
 
-Exit codes: 0 somebody leads; 1 nobody does; 2 it could not be found out. Of several elections, the worst.";
+Exit codes: 0 somebody leads; 1 nobody does; 2 it could not be found out, or a setting is wrong. Of several \
+elections, the worst.";
 
 pub(super) const WATCH_HELP: &str = "\
 It only reads, and takes no part. It misses changes that come and go between two reads.
@@ -164,7 +166,7 @@ pub(super) const DOCTOR_HELP: &str = "\
 It connects to the storage account, and tries each request that a candidate sends. It does so on an empty blob of \
 its own beside the election's, BLOB.doctor-…, and deletes it. A credential that may not delete blobs leaves one \
 blob, BLOB.doctor. A missing container is created, as a candidate would create it. The election itself is only read, \
-so this may run beside candidates.
+so this may run while candidates run.
 
 It tests the account, and needs no work to be set. To test schedule and work, use `tenure check`, which writes \
 nothing.
@@ -175,27 +177,28 @@ it was interrupted.";
 pub(super) const HISTORY_HELP: &str = "\
 The record on the blob keeps the newest leaders, ten at most.
 
-Exit codes: 0 somebody led; 1 nobody ever did; 2 it could not be found out.";
+Exit codes: 0 somebody led; 1 nobody ever did; 2 it could not be found out, or a setting is wrong.";
 
 pub(super) const CANDIDATES_HELP: &str = "\
 Each candidate leaves its name in the blob BLOB.candidates beside the election's, soon after it starts and about \
 every eleven minutes, if its credential lets it. One that has ended stays on the list for half an hour. There is \
 room for some eighty candidates with addresses; of more, only those seen last are shown. To see who leads, use \
-`tenure status`.
+`tenure status`. A candidate that is not ready yet (--ready-cmd) is shown as paused.
 
-Exit codes: 0 somebody was seen; 1 nobody was; 2 it could not be found out.";
+Exit codes: 0 somebody was seen; 1 nobody was; 2 it could not be found out, or a setting is wrong.";
 
 pub(super) const SHARES_HELP: &str = "\
-The plan beside the election's blob says who should hold each share; the leader of the whole writes it. Each share \
-is an election of its own, BLOB.share.S.I-of-n for share I of the S-th split; its record says who holds it, and \
-since when. A share moves when its holder is not the one in the plan, or when it has none. A member without a sign \
-has left or died, or will soon be dropped. With more than 1,000 shares, only the plan is shown.
+The plan beside the election's blob says who should hold each share; the coordinator writes it. Each share is an \
+election of its own, BLOB.share.S.I-of-n for share I of the S-th split; its record says who holds it, and since when. \
+A share moves when its holder is not the one in the plan, or when it has none. A member with `no sign` has no sign of \
+life: it has left or died, and the plan will drop it. With more than 1,000 shares, only the plan is shown.
 
-Exit codes: 0 each share is held by the member that should hold it; 1 some shares are not, another \
-number was asked for, or the election has no plan; 2 it could not be found out.";
+Exit codes: 0 each share is held by the member that should hold it (with more than 1,000 shares: the plan names a \
+member for each); 1 some shares are not, another \
+number was asked for, or the election has no plan; 2 it could not be found out, or a setting is wrong.";
 
 pub(super) const RESHARE_HELP: &str = "\
-All work stops in all processes, since two splits must not run side by side. The leader of the whole closes each \
+All work stops in all processes, since two splits must not run side by side. The coordinator closes each \
 share, so that a process that was frozen cannot win it later. Then it plans the new ones. They are new elections: \
 slots, outcomes and history start again. Processes need not be restarted; their --shares counts for the first plan \
 only.
@@ -205,7 +208,7 @@ only.
 It asks for confirmation first. `tenure shares` shows the progress.
 
 Exit codes: 0 it was asked for, or is so already; 1 it was not, or may have been; 2 something was wrong with the \
-settings, there is no plan yet, or it was not confirmed.";
+settings, the plan could not be read or there is none yet, or it was not confirmed.";
 
 pub(super) const STEER_HELP: &str = "\
 The candidate must run with --listen and a control token; the same token is given here, by the variable \
@@ -219,7 +222,7 @@ pub(super) const PAUSE_HELP: &str = "\
 The candidate must run with --listen and a control token; the same token is given here, by the variable \
 TENURE_CONTROL_TOKEN or --control-token-file. --election is needed where the listener serves several elections.
 
-Exit codes: 0 it is done; 2 it was not ordered, and nothing has changed.";
+Exit codes: 0 the candidate accepted the order; 2 it was not ordered, and nothing has changed.";
 
 pub(super) const TRIGGER_HELP: &str = "\
 It writes a trigger to a small blob beside the election's, BLOB.trigger, and notifies the leader at the address that \
@@ -227,9 +230,9 @@ it put on record. That needs permission to write there, but no control token. Wi
 trigger: that needs the control token (TENURE_CONTROL_TOKEN or --control-token-file), but no access to the account.
 
 The turn is claimed like any other, after the one that runs, and before slots that wait. It is run once, or with \
---delivery at-least-once until it succeeds or --max-attempts is reached. When nobody leads, or all candidates are paused, the next leader runs \
-it. One that nobody claims within an hour is not run. Eight may wait at a time. Work that lasts as long as the \
-leadership (--while-leading) has no turns, so it is refused.
+--delivery at-least-once until it succeeds or --max-attempts is reached. When nobody leads, or all candidates are \
+paused, the next leader runs it. One that nobody claims within an hour is not run. Eight may wait at a time. Work \
+that lasts as long as the leadership (--while-leading) has no turns, so it is refused.
 
 The same command again with the same --id asks for no second turn, and reports the state of the first. When 17 other \
 triggers have been claimed after it, the name is forgotten, and the command asks for a turn again.

@@ -77,7 +77,7 @@ pub(super) enum Command {
     /// Has the leader hand over to a candidate of your choice, with no gap for a third one
     #[command(after_help = STEER_HELP)]
     Transfer,
-    /// Keeps one candidate out of the race until it is resumed; a leader resigns
+    /// Keeps one candidate from contending until it is resumed; a leader resigns
     #[command(after_help = PAUSE_HELP)]
     Pause,
     /// Lets a paused candidate contend again

@@ -12,9 +12,9 @@ The composed component runs one whole turn for each call: as a command (wasi:cli
 AZURE_STORAGE_CONNECTION_STRING, TENURE_EVERY or TENURE_CRON and the others; over HTTP, TENURE_TICK_TOKEN too. The \
 handler sees none of them.
 
-Nothing renews the lease beside a turn there: it is 60 s long, and a turn that takes longer than 48 s is reported as \
-overran. A handler that traps ends the whole instance: its slot stays claimed, and the lease is not released, but \
-expires.
+Nothing renews the lease during a turn there. It lasts 60 s unless TENURE_LEASE says otherwise. A turn that takes \
+longer than the lease less the margin (48 s) has the outcome `overran`. A handler that traps ends the whole instance: \
+its slot stays claimed, and the lease is not released, but expires.
 
 Exit codes: 0 it is written; 2 it is not.";
 

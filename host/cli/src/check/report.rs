@@ -228,8 +228,12 @@ fn summary(checked: &[Checked<'_>]) -> String {
     };
     match checked.iter().filter(failed).count() {
         0 => format!("{count}: the settings are right\n"),
-        some => format!(
-            "{count}: the settings are right, but the account of {some} was not reached, or refused the request\n"
-        ),
+        some => {
+            let whose =
+                if checked.len() == 1 { String::new() } else { format!("for {some} of them ") };
+            format!(
+                "{count}: the settings are right, but {whose}the account was not reached, or refused the request\n"
+            )
+        }
     }
 }

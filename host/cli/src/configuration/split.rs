@@ -71,19 +71,19 @@ impl Configuration {
         self.split = count.map(|count| Split { count, capacity: capacity.unwrap_or(1), most });
     }
 
-    /// What the candidate of the whole is set to: it has no turns.
-    pub(crate) fn of_whole(&self) -> Variables {
+    /// What the coordinating candidate is set to: it has no turns.
+    pub(crate) fn of_coordination(&self) -> Variables {
         let mut settings = self.settings.clone();
         let of_turns = OF_TURNS.into_iter().chain([&WHILE_LEADING]);
         of_turns.flat_map(|setting| setting.variables()).for_each(|name| settings.remove(name));
         settings
     }
 
-    /// For the candidate of a share, where `given` is for the whole.
+    /// For the candidate of a share, where `given` is for the coordinating one.
     pub(crate) fn of_share(given: Given, candidate: &Candidate) -> Self {
         let mut this = Self::of_run(given);
-        let whole = this.settings.get(names::ELECTION).unwrap_or_default();
-        let election = candidate.election(whole);
+        let coordinating = this.settings.get(names::ELECTION).unwrap_or_default();
+        let election = candidate.election(coordinating);
         this.settings.set(names::ELECTION, election);
         this.settings.set(names::POLL, format_duration(POLL));
         // The member has waited.
@@ -114,10 +114,10 @@ mod tests {
 
     #[test]
     fn a_share_does_not_warm_up_again() {
-        let whole = judged(&["--every", "1m", "--shares", "2", "--warm-up", "5m"]);
-        assert_eq!(whole.settings.get(names::WARM_UP), Some("5m"));
+        let coordinating = judged(&["--every", "1m", "--shares", "2", "--warm-up", "5m"]);
+        assert_eq!(coordinating.settings.get(names::WARM_UP), Some("5m"));
         let share = Candidate::of(Share { split: 1, index: 0 }, 2);
-        let share = Configuration::of_share(whole.given, &share);
+        let share = Configuration::of_share(coordinating.given, &share);
         assert_eq!(share.settings.get(names::WARM_UP), None);
     }
 
@@ -157,14 +157,14 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_has_no_turns() {
+    fn the_coordinating_election_has_no_turns() {
         let split =
             judged(&["--shares", "8", "--every", "1m", "--turn-timeout", "5s", "--lease", "30s"]);
-        let whole = split.of_whole();
+        let coordinating = split.of_coordination();
         for name in [names::EVERY, names::TURN_TIMEOUT, names::WHILE_LEADING] {
-            assert_eq!(whole.get(name), None, "{name}");
+            assert_eq!(coordinating.get(name), None, "{name}");
         }
-        assert_eq!(whole.get(names::LEASE), Some("30s"));
+        assert_eq!(coordinating.get(names::LEASE), Some("30s"));
         assert_eq!(split.settings.get(names::EVERY), Some("1m"), "shares have");
     }
 }

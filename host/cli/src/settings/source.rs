@@ -44,11 +44,7 @@ impl Source {
                 let good = error.utf8_error().valid_up_to();
                 let text = String::from_utf8_lossy(&error.as_bytes()[..good]).into_owned();
                 let place = Self { name, text, folder }.place(good);
-                Err(Complaint::new(
-                    place,
-                    "this is not UTF-8, as all of TOML is",
-                    "save the file as UTF-8",
-                ))
+                Err(Complaint::new(place, "this is not UTF-8", "save the file as UTF-8"))
             }
         }
     }

@@ -189,13 +189,19 @@ settings! {
     };
     SHARES = Setting {
         name: "shares", variable: "TENURE_SHARES", kind: Kind::Number, range: Range::Numbers(1..=100_000),
-        commands: &["run", "check", "reshare"], scope: Scope::One,
+        scope: Scope::One,
         help: "Splits the work into this many shares. Each runs in one process at a time, under a term of its own, \
                and all processes with the same election share them evenly. A turn is told which share it is for",
         more: "Give more shares than there will ever be processes; `tenure reshare` changes the number. See \
                [Shares](scale.md#shares)",
         advice: "give more shares than there will ever be processes, like 32",
         heading: ELECTIONS, ..ROW
+    };
+    NEW_SHARES = Setting {
+        name: "shares", kind: Kind::Number, range: Range::Numbers(1..=100_000), commands: &["reshare"], required: true,
+        help: "The new number of shares",
+        advice: "give more shares than there will ever be processes, like 32",
+        heading: OTHERS, ..ROW
     };
     CAPACITY = Setting {
         name: "capacity", variable: "TENURE_CAPACITY", kind: Kind::Number, range: Range::Numbers(0..=1_000_000),
@@ -245,8 +251,9 @@ settings! {
     JITTER = Setting {
         name: "jitter", variable: names::JITTER, kind: Kind::Duration,
         range: Range::Durations(Duration::ZERO..=seconds(DAY)), default: "0s",
-        help: "Delays the turns of each election by a fixed time, up to this long, so that not all work begins on \
-               the hour. Less than the interval",
+        help: "Delays all turns of an election by the same time, which follows from its name and is at most this long, \
+               so that not all work begins on the hour. All candidates of an election need the same value. Less than \
+               the interval",
         heading: SCHEDULE, ..PASSED_ON
     };
     DELIVERY = Setting {
@@ -298,7 +305,7 @@ settings! {
     WEBHOOK_CA_FILE = Setting {
         name: "webhook-ca-file", variable: "TENURE_HANDLER_CA_FILE", kind: Kind::File,
         works: &[Work::Webhook],
-        help: "Certificates in PEM form that are trusted beside the platform's, for --webhook alone",
+        help: "Certificates in PEM form that are trusted in addition to the platform's, for --webhook alone",
         advice: CERTIFICATES,
         heading: WORK, ..ROW
     };
@@ -327,8 +334,7 @@ settings! {
     COMMAND = Setting {
         commands: RUN_AND_LOCK,
         name: "command", kind: Kind::Command, scope: Scope::One, choice: Some(Choice::Work),
-        help: "The work of the leader, instead of --handler: a program and its arguments. On Linux and \
-               macOS",
+        help: "The work of the leader: a program and its arguments. On Linux and macOS",
         more: "See [Commands](handlers.md#a-command)",
         heading: WORK, ..ROW
     };
@@ -344,8 +350,8 @@ settings! {
         name: "stop-time", variable: "TENURE_STOP_TIME", kind: Kind::Duration,
         range: Range::From(Duration::from_millis(100)), default: "3s, with --failover as much of that as fits: 0.7s at 3s",
         works: &[Work::Command],
-        help: "How long before the end of the leadership a command is told to end; it must leave room in the lease \
-               for the margin, one renewal and the half second before the end in which it is killed",
+        help: "How long before the end of the leadership a command is told to end (SIGTERM). This time, one renewal \
+               interval and the half second between SIGKILL and the end must fit into the lease less the margin",
         advice: "choose how long the command needs to end, like 3s",
         heading: FAILURES, ..ROW
     };
@@ -353,7 +359,8 @@ settings! {
         commands: LASTING,
         name: "name", variable: names::NAME, kind: Kind::Text("NAME"), range: Range::Bytes(128),
         default: "machine and process",
-        help: "The name of this candidate on record, in logs and on pages; with --shares each process needs a name of its own",
+        help: "The name of this candidate on record, in logs and on pages",
+        more: "With `--shares` each process needs a name of its own",
         heading: ELECTIONS, ..PASSED_ON
     };
     LEASE = Setting {
@@ -389,8 +396,8 @@ settings! {
     FAILOVER = Setting {
         name: "failover", variable: names::FAILOVER, kind: Kind::Duration,
         range: Range::Durations(seconds(1)..=seconds(10)), default: "off: a leader is replaced when its lease ends", commands: &["run", "check", "lock", "doctor"],
-        help: "After about this time, replace a leader whose machine died, froze or lost the network. Candidates then \
-               send a request every sixth of it: three candidates cost about $7 a month at 3s, $21 at 1s, $2 at 10s, \
+        help: "About how soon a leader is replaced whose machine died, froze or lost the network. For that, candidates \
+               send a request every sixth of this time: three candidates cost about $7 a month at 3s, $21 at 1s, $2 at 10s, \
                and $1 without",
         heading: TIMINGS, ..PASSED_ON
     };
@@ -417,7 +424,7 @@ settings! {
     COOL_DOWN = Setting {
         name: "cool-down", variable: names::COOL_DOWN, kind: Kind::Duration,
         range: Range::Durations(seconds(1)..=seconds(HOUR)), default: "30s",
-        help: "How long a candidate whose work failed stays out of the race, so that another one takes over: a \
+        help: "How long a candidate whose work failed waits before it contends again, so that another one takes over: a \
                random time from half of this to all of it. It doubles each time until a turn succeeds, up to 16 \
                times this or 1h",
         heading: FAILURES, ..PASSED_ON
@@ -456,7 +463,7 @@ settings! {
     READY_CMD = Setting {
         name: "ready-cmd", variable: "TENURE_READY_CMD", kind: Kind::Text("COMMAND"),
         help: "A shell command that exits with 0 when this process can work. Until then it is run again each second, \
-               and this candidate stays out of the race",
+               and this candidate does not contend",
         heading: LEADERS, ..ROW
     };
     ADDRESS = Setting {
@@ -464,7 +471,7 @@ settings! {
         default: "http:// and the address of --listen; none if that is 0.0.0.0, [::] or a loopback address",
         help: "The http:// or https:// URL of this candidate's listener, as others reach it. Followers that also \
                have an address learn through it at once when the leader goes. Any other text is only shown",
-        more: "See [Hand-over](operations.md#hand-over-in-milliseconds)",
+        more: "See [Handover](operations.md#handover-in-milliseconds)",
         heading: ELECTIONS, ..PASSED_ON
     };
     LISTEN = Setting {
@@ -498,7 +505,8 @@ settings! {
         heading: SHOWN, ..ROW
     };
     AT = Setting {
-        commands: &["resign", "transfer"], default: "the address of the leader", ..A_LISTENER
+        commands: &["resign", "transfer"], default: "the address of the leader",
+        help: "The listener of the leader, like http://10.0.0.4:8080", ..A_LISTENER
     };
     TRIGGER_AT = Setting {
         commands: &["trigger"], default: "none: the trigger is left beside the election's blob",
@@ -521,8 +529,8 @@ settings! {
     ALLOW_HOST = Setting {
         name: "allow-host", kind: Kind::List("HOST"), works: &[Work::Component],
         range: Range::Words("HOST, HOST:PORT or SCHEME://HOST[:PORT]"),
-        help: "A host that the handler may send requests to. This machine, its link and its platform have \
-               to be named by address. Repeatable",
+        help: "A host that the handler may send requests to. This machine, its link-local network and its \
+               platform must be given as addresses, not as names. Repeatable",
         advice: "give a host as in example.com, https://example.com:8443 or [::1]:8080",
         heading: WORK, ..ROW
     };
@@ -531,16 +539,16 @@ settings! {
         default: "tenure-term", works: &[Work::Component, Work::Webhook],
         help: "The header that carries the term in each request of the handler, and in each call of --webhook, for \
                sinks that refuse an earlier leader",
-        more: "One that has no meaning of its own in HTTP",
+        more: "Choose a name that has no other meaning in HTTP",
         advice: "give a name of your own, like x-fencing-token, or leave it out",
         heading: WORK, ..ROW
     };
     MEMORY_LIMIT = Setting {
         name: "memory-limit", variable: "TENURE_MEMORY_LIMIT", kind: Kind::Size,
         range: Range::Sizes(1 << 20..=4 << 30), default: "256MiB", works: &[Work::Component],
-        help: "The memory that a turn may take; a handler that needs more traps. Beside that, the host \
+        help: "The memory that a turn may take; a handler that needs more traps. In addition, the host \
                holds at most half as much, or 16 MiB if that is more, for its requests, answers and handles",
-        more: "A quarter of that is for handles alone",
+        more: "A quarter of this addition is for handles alone",
         advice: "give a number and a unit, like 64MiB or 1GiB",
         heading: WORK, ..ROW
     };
@@ -562,8 +570,8 @@ settings! {
     };
     CA_FILE = Setting {
         name: "ca-file", variable: "TENURE_CA_FILE", kind: Kind::File, commands: ALL,
-        help: "Certificates in PEM form that are trusted beside the platform's, for the storage account and the \
-               endpoints that issue its tokens; not for the handler",
+        help: "Certificates in PEM form that are trusted in addition to the platform's, for the storage account and \
+               the endpoints that issue its tokens; not for the handler",
         advice: CERTIFICATES,
         heading: ACCOUNT, ..ROW
     };
@@ -630,7 +638,9 @@ settings! {
         help: "Where a machine asks for tokens of its managed identity", heading: ACCOUNT, ..VARIABLE
     };
     CREDENTIAL = Setting {
-        variable: names::CREDENTIAL, default: "the first that is set",
+        variable: names::CREDENTIAL, default: "the first of these that is set",
+        range: Range::Words("connection-string, shared-key, sas, token, client-secret, workload-identity, \
+                             identity-endpoint or imds"),
         help: "Which kind of credential to use when several are set",
         more: "See [Credentials](security.md#credentials)", heading: ACCOUNT, ..VARIABLE
     };

@@ -18,7 +18,7 @@ pub(super) struct Holder {
 /// What the record of a share's election says: who holds the share, if anybody does.
 pub(super) type Record = Result<Option<Holder>, Problem>;
 
-/// What is kept beside the election of the whole, and in the elections of its shares.
+/// What is kept beside the coordinating election, and in the elections of its shares.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     /// None: the work was never split.

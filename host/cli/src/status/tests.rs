@@ -101,7 +101,7 @@ fn how_soon_the_leader_is_replaced_is_told_while_there_is_one() {
         "{by_lease}"
     );
     assert!(
-        by_lease.ends_with("a process that dies under its supervisor, within 4s"),
+        by_lease.ends_with("a process that dies while its supervisor lives, within 4s"),
         "{by_lease}"
     );
     snapshot.promise = Some(2_100_000_000);
@@ -109,7 +109,7 @@ fn how_soon_the_leader_is_replaced_is_told_while_there_is_one() {
     let promised = told(&snapshot).unwrap();
     assert_eq!(
         promised,
-        "a machine that dies is replaced within about 3s; a process that dies under its supervisor, at once"
+        "a machine that dies is replaced within about 3s; a process that dies while its supervisor lives, at once"
     );
     snapshot.lease = LeaseState::Expired;
     assert_eq!(told(&snapshot), None);

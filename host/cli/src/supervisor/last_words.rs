@@ -1,5 +1,5 @@
 //! What a supervisor tells of a runner that has died, and of its last wills: a line for each election, and one for all
-//! shares of a whole.
+//! shares of one election.
 
 use super::message::Of;
 use crate::log::Whose;
@@ -37,28 +37,30 @@ pub(super) struct LastWords {
 }
 
 impl LastWords {
-    /// All lines, each with whose it is. The runner was there for shares of these wholes.
+    /// All lines, each with whose it is. The runner was there for shares of these elections.
     pub(super) fn all<'a>(
         &self,
         candidates: &'a BTreeMap<usize, Whose>,
-        wholes: &BTreeSet<String>,
+        split: &BTreeSet<String>,
     ) -> Vec<(&'a Whose, String)> {
         let share = |election: &str| {
-            wholes.iter().find_map(|whole| {
-                let suffix = election.strip_prefix(whole.as_str())?.strip_prefix('.')?;
-                Some((whole.clone(), Share::of_suffix(suffix)?))
+            split.iter().find_map(|coordinating| {
+                let suffix = election.strip_prefix(coordinating.as_str())?.strip_prefix('.')?;
+                Some((coordinating.clone(), Share::of_suffix(suffix)?))
             })
         };
         let mut shares: BTreeMap<String, Vec<(Share, usize)>> = BTreeMap::new();
         let mut lines = Vec::new();
         for (of, whose) in candidates {
             match share(&whose.election) {
-                Some((whole, share)) => shares.entry(whole).or_default().push((share, *of)),
+                Some((coordinating, share)) => {
+                    shares.entry(coordinating).or_default().push((share, *of))
+                }
                 None => lines.push((*of, whose)),
             }
         }
         let told = |(of, whose): (usize, &'a Whose)| {
-            let told = match wholes.contains(&whose.election) {
+            let told = match split.contains(&whose.election) {
                 true => {
                     let mut shares = shares.remove(&whose.election).unwrap_or_default();
                     shares.sort_unstable();
@@ -91,9 +93,9 @@ impl LastWords {
         }
     }
 
-    /// Of a member for the shares of that election, whose candidate for the whole is `own`.
-    fn of_member(&self, whole: &str, own: usize, shares: &[(Share, usize)]) -> String {
-        let sign = Of::Sign(whole.to_owned());
+    /// Of a member for the shares of that election, whose coordinating candidate is `own`.
+    fn of_member(&self, coordinating: &str, own: usize, shares: &[(Share, usize)]) -> String {
+        let sign = Of::Sign(coordinating.to_owned());
         let mut clauses = Vec::new();
         if !self.gone {
             clauses.push("some of its work could not be stopped".to_owned());
@@ -122,18 +124,21 @@ impl LastWords {
         clauses.join("; ")
     }
 
-    /// Of the leases of these shares, and of the whole, which is none of them.
+    /// Of the leases of these shares, and of the coordinating election, which is none of them.
     fn of_leases(&self, fate: Option<&Fate>, those: &[Option<u32>]) -> String {
         let shares = those.iter().copied().flatten().collect::<Vec<_>>();
         let named = match shares.as_slice() {
-            [] => "the whole".to_owned(),
+            [] => "the coordinating election".to_owned(),
             [share] => format!("share {share}"),
             shares => format!("shares {}", ranges(shares)),
         };
-        let of_whole =
-            if those.len() > shares.len() && !shares.is_empty() { " and the whole" } else { "" };
+        let of_coordination = if those.len() > shares.len() && !shares.is_empty() {
+            " and the coordinating election"
+        } else {
+            ""
+        };
         let (leases, were) = if those.len() == 1 { ("lease", "was") } else { ("leases", "were") };
-        let leases = format!("the {leases} of {named}{of_whole}");
+        let leases = format!("the {leases} of {named}{of_coordination}");
         let not = format!("{leases} {were} not released");
         match fate {
             Some(Fate::Done) => format!("{leases} {were} released"),
@@ -194,9 +199,11 @@ impl Fate {
     fn why_not(&self) -> String {
         match self {
             Self::Done | Self::NotThat => String::new(),
-            Self::Refused(status) => format!(": the service refused it with status {status}"),
+            Self::Refused(status) => format!(": the service refused with status {status}"),
             Self::Unanswered(why) => format!(" in time: {why}"),
-            Self::Expired => ": it was too late, or its authorisation had expired".to_owned(),
+            Self::Expired => {
+                ": the time for it had passed, or the authorisation had expired".to_owned()
+            }
             Self::Unsent(why) => format!(", since {why}"),
         }
     }
@@ -206,9 +213,10 @@ impl Fate {
 mod tests {
     use super::*;
 
-    const WHOLE: &str = "jobs/orders";
+    const ALL: &str = "jobs/orders";
 
-    /// A runner that had a candidate for the whole, for shares 0 to 3 and 9 of ten, and for another election.
+    /// A runner that had a coordinating candidate, candidates for shares 0 to 3 and 9 of ten, and one for another
+    /// election.
     struct Scene {
         candidates: BTreeMap<usize, Whose>,
         words: LastWords,
@@ -217,7 +225,7 @@ mod tests {
     fn scene(fates: &[(Of, Fate)], unsent: &[Of]) -> Scene {
         let suffixes = ["", ".share.1.0-of-10", ".share.1.1-of-10", ".share.1.2-of-10"];
         let own = suffixes.into_iter().chain([".share.1.3-of-10", ".share.1.9-of-10"]);
-        let elections = own.map(|suffix| format!("{WHOLE}{suffix}")).chain(["jobs/else".into()]);
+        let elections = own.map(|suffix| format!("{ALL}{suffix}")).chain(["jobs/else".into()]);
         let whose = |election| Whose { election, candidate: "ada".to_owned() };
         let term = |of: &Of| (of.clone(), matches!(of, Of::Candidate(_)).then_some(7));
         let terms = fates.iter().map(|(of, _)| of).chain(unsent).map(term).collect();
@@ -231,21 +239,21 @@ mod tests {
 
     impl Scene {
         fn told(&self) -> Vec<(&str, String)> {
-            let wholes = BTreeSet::from([WHOLE.to_owned()]);
-            let all = self.words.all(&self.candidates, &wholes);
+            let split = BTreeSet::from([ALL.to_owned()]);
+            let all = self.words.all(&self.candidates, &split);
             let told = |text: String| text.replace("the process was killed; ", "");
             all.into_iter().map(|(whose, text)| (whose.election.as_str(), told(text))).collect()
         }
     }
 
     fn sign() -> Of {
-        Of::Sign(WHOLE.to_owned())
+        Of::Sign(ALL.to_owned())
     }
 
     const LEASE: fn(usize) -> Of = Of::Candidate;
 
     #[test]
-    fn all_shares_of_a_whole_have_one_line() {
+    fn all_shares_of_an_election_have_one_line() {
         let done = |of| (of, Fate::Done);
         let scene =
             scene(&[sign(), LEASE(1), LEASE(2), LEASE(3), LEASE(5), LEASE(6)].map(done), &[]);
@@ -253,7 +261,7 @@ mod tests {
                         life was deleted, so the others take over its shares at once";
         let other = "nothing of its work runs any more, and its lease (term 7) was released, so another candidate \
                      can lead";
-        assert_eq!(scene.told(), [(WHOLE, expected.into()), ("jobs/else", other.into())]);
+        assert_eq!(scene.told(), [(ALL, expected.into()), ("jobs/else", other.into())]);
     }
 
     #[test]
@@ -267,17 +275,17 @@ mod tests {
         ];
         let scene = scene(&fates, &[]);
         let expected = "nothing of its work runs any more; the leases of shares 0–1 were not released: the service \
-                        refused it with status 403; the leases of share 3 and the whole were released; its sign of \
+                        refused with status 403; the leases of share 3 and the coordinating election were released; its sign of \
                         life was not deleted: its last write was never answered, or another process has the same \
                         name; the others take over its shares once it has been silent for too long";
         let told = scene.told();
-        assert_eq!(told[0], (WHOLE, expected.into()));
+        assert_eq!(told[0], (ALL, expected.into()));
         assert_eq!(told[1], ("jobs/else", "it left no lease to release".into()));
     }
 
     #[test]
     fn nothing_is_told_of_a_sign_that_was_taken_back() {
-        assert_eq!(scene(&[], &[]).told()[0], (WHOLE, "it left no share to release".into()));
+        assert_eq!(scene(&[], &[]).told()[0], (ALL, "it left no share to release".into()));
     }
 
     #[test]
@@ -286,15 +294,15 @@ mod tests {
         let rest = "; the others take over its shares once it has been silent for too long";
         let hurried = "before this process had to end";
         let expected = format!(
-            "the leases of share 9 and the whole were not released {hurried}; its sign of life was not deleted \
+            "the leases of share 9 and the coordinating election were not released {hurried}; its sign of life was not deleted \
              {hurried}{rest}"
         );
-        assert_eq!(scene.told()[0], (WHOLE, expected));
+        assert_eq!(scene.told()[0], (ALL, expected));
         scene.words.gone = false;
         let expected = format!(
-            "some of its work could not be stopped; the leases of share 9 and the whole were not released; its sign \
+            "some of its work could not be stopped; the leases of share 9 and the coordinating election were not released; its sign \
              of life was not deleted{rest}"
         );
-        assert_eq!(scene.told()[0], (WHOLE, expected));
+        assert_eq!(scene.told()[0], (ALL, expected));
     }
 }

@@ -221,9 +221,14 @@ impl Link {
     }
 
     /// Takes the last will of this process as a member for shares of that election; none: the one before is void.
-    pub(crate) fn signed(&self, whole: &str, will: Option<&Request>, ca_file: Option<&OsString>) {
+    pub(crate) fn signed(
+        &self,
+        election: &str,
+        will: Option<&Request>,
+        ca_file: Option<&OsString>,
+    ) {
         let will = will.map(|will| Will::new(None, will, Duration::ZERO, ca_file));
-        self.waiting().wills.insert(Of::Sign(whole.to_owned()), will);
+        self.waiting().wills.insert(Of::Sign(election.to_owned()), will);
         self.news.notify_one();
     }
 

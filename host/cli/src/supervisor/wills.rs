@@ -39,7 +39,7 @@ pub(super) struct Wills {
     log: Option<Style>,
     candidates: BTreeMap<usize, Whose>,
     /// Elections whose shares the runner was there for.
-    wholes: BTreeSet<String>,
+    split: BTreeSet<String>,
 }
 
 impl Wills {
@@ -59,8 +59,8 @@ impl Wills {
             }
             Some(Message::Exit(code)) => self.code = Some(code),
             Some(Message::Will { of, will }) => {
-                if let Of::Sign(whole) = &of {
-                    self.wholes.insert(whole.clone());
+                if let Of::Sign(election) = &of {
+                    self.split.insert(election.clone());
                 }
                 match will {
                     Some(will) => drop(self.wills.insert(of, will)),
@@ -116,7 +116,7 @@ impl Wills {
         };
         let Ok((log, written)) = Log::start(style) else { return };
         let last_words = LastWords { subject, gone, terms, fates };
-        let told = last_words.all(&candidates, &self.wholes);
+        let told = last_words.all(&candidates, &self.split);
         // All of them first: one line is as wide as another.
         let logs: Vec<_> = told.into_iter().map(|(whose, told)| (log.of(whose), told)).collect();
         for (log, detail) in logs {

@@ -260,7 +260,7 @@ impl Change {
             }
             Self::Problem { class, detail } => (red, "problem", format!("{class}: {detail}")),
             Self::ProblemOver => {
-                (green, "problem", "over: the election can be seen again".to_owned())
+                (green, "problem", "resolved: the election can be read again".to_owned())
             }
         }
     }

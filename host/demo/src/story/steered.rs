@@ -5,7 +5,7 @@ use super::super::lane::{Hindrance, State};
 use super::{Kind, Leadership, Story};
 use std::time::Duration;
 
-/// Of notes, terms and take-overs so many are kept when a demo goes on for long.
+/// Of notes, terms and takeovers so many are kept when a demo goes on for long.
 const KEPT: usize = 200;
 
 impl Story {
@@ -157,7 +157,7 @@ mod tests {
         story.elects(4_700, 1, 1017);
         assert_eq!(
             story.said(),
-            "ben takes over 2.4 s after it was frozen, with a higher term: 1017."
+            "ben takes over 2.4 s after the leader was frozen, with a higher term: 1017."
         );
         story.begins(18_000, 1, 1017);
         story.thaw(ms(18_200), 0);
@@ -202,7 +202,7 @@ mod tests {
         story.stands_down(3_700, 0, 1000, "validity-ended");
         assert_eq!((story.holder(ms(3_700)), problems(&story)), (None, 0));
         story.elects(4_300, 1, 1004);
-        assert!(story.said().contains("2.3 s after it was cut off"), "{}", story.said());
+        assert!(story.said().contains("2.3 s after the leader was cut off"), "{}", story.said());
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
         story.kill(ms(3_000), 0);
         story.dies(3_010, 0);
         story.elects(4_300, 1, 1004);
-        assert!(story.said().contains("2.3 s after it was frozen"), "{}", story.said());
+        assert!(story.said().contains("2.3 s after the leader was frozen"), "{}", story.said());
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
         story.elects(4_300, 2, 1016);
         assert_eq!(
             story.said(),
-            "cleo takes over 2.3 s after it was cut off, with a higher term: 1016."
+            "cleo takes over 2.3 s after the leader was cut off, with a higher term: 1016."
         );
         story.heal(ms(17_000), 0);
         assert_eq!(problems(&story), 0);
@@ -243,7 +243,7 @@ mod tests {
         story.elects(2_152, 1, 1003);
         assert_eq!(
             story.said(),
-            "ben takes over 52 ms after it was given back, with a higher term: 1003."
+            "ben takes over 52 ms after the leader resigned, with a higher term: 1003."
         );
 
         story.resign(ms(4_000), 1);

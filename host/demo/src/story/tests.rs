@@ -26,7 +26,7 @@ fn a_take_over_is_measured_from_the_kill() {
     );
     assert_eq!(
         story.said(),
-        "ben takes over 2.3 s after its machine died, with a higher term: 1015."
+        "ben takes over 2.3 s after the leader's machine died, with a higher term: 1015."
     );
 }
 
@@ -46,7 +46,7 @@ fn nobody_waits_for_a_process_whose_supervisor_lives() {
     story.elects(2_383, 1, 1003);
     assert_eq!(
         story.said(),
-        "ben takes over 83 ms after its process died, with a higher term: 1003."
+        "ben takes over 83 ms after the leader's process died, with a higher term: 1003."
     );
     story.dies(2_390, 0);
     assert_eq!(story.leaderships[0].ended, Some((ms(2_300), PROCESS_DIED.to_owned())));

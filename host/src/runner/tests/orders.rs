@@ -160,7 +160,7 @@ fn the_pause_of_an_operator_outlasts_getting_ready() {
         [
             "1 ordered pause",
             "1 step: pause",
-            "2 note ready, but paused by an operator, so this candidate stays out of the race",
+            "2 note ready, but paused by an operator, so this candidate does not contend",
             "3 ordered resume",
             "3 step: resume",
         ]
@@ -175,7 +175,7 @@ fn who_is_not_ready_stays_out_whatever_is_ordered_and_whatever_fails() {
         seen[1..],
         [
             "1 ordered resume",
-            "1 note resumed, but not ready yet, so this candidate stays out of the race",
+            "1 note resumed, but not ready yet, so this candidate does not contend",
             "2 ordered resign",
             "2 step: resign",
             "2 problem component",

@@ -53,7 +53,7 @@ pub(in crate::server) struct State {
     pub(in crate::server) ended: Option<Ended>,
     /// Why nothing came of the last order.
     pub(in crate::server) refused_order: Option<String>,
-    /// An operator keeps it out of the race.
+    /// An operator keeps it from contending.
     pub(in crate::server) paused: bool,
     pub(in crate::server) problem: Option<Told>,
     /// What keeps it from leading and from following.

@@ -17,6 +17,7 @@ const SHAPES = {
 };
 const LANE_SHAPES = ["succeeded", "running", "failed", "trapped", "timed-out", "cut-off"];
 const ACTIONS = [["kill-machine", "start"], ["kill-process"], ["resign"], ["freeze", "thaw"], ["partition", "heal"]];
+const BUTTONS = { partition: "Cut off", heal: "Reconnect" }; // Others are called as their action is.
 const HEIGHT = 48;
 let rows = [];
 
@@ -197,7 +198,7 @@ function makeButton(name, pair) {
 function showButton(button, name, possible) {
   const action = button.pair.find((word) => possible.includes(word));
   button.action = action ?? button.pair[0];
-  const word = button.action[0].toUpperCase() + button.action.slice(1).replace("-", " ");
+  const word = BUTTONS[button.action] ?? button.action[0].toUpperCase() + button.action.slice(1).replace("-", " ");
   write(button.element, word);
   button.element.setAttribute("aria-label", `${word} ${name}`);
   button.element.setAttribute("aria-disabled", action ? "false" : "true");

@@ -52,7 +52,7 @@ function elsewhere() {
   const name = byId("chosen").value;
   if (isForLeader()) {
     return view.orders.leads ? null
-      : "This order is for the leader, and this candidate does not lead. The command finds the leader by the record.";
+      : "This order is for the leader, and this candidate does not lead. The command finds the leader in the record.";
   }
   if (name === view.told_by) return null;
   return addressOf(name) ? `This order must go to ${name} itself: use the command.`

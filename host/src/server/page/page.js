@@ -60,10 +60,10 @@ function showFacts() {
   write(byId("turn"), turn ? `${timeOfDay(turn.slot)} ${turn.outcome}${took}` : "none yet");
   byId("turn").title = turn ? [turn.slot, turn.candidate].filter(Boolean).join(", ") : "";
   byId("since").title = leader?.since ?? "";
-  byId("fail-over").hidden = !view.replacement;
-  write(byId("fail-over"), view.replacement ?? "");
+  byId("failover").hidden = !view.replacement;
+  write(byId("failover"), view.replacement ?? "");
   byId("taken-over").hidden = !view.take_over;
-  write(byId("take-over"), view.take_over ? `${brief(view.take_over.after_ms)} ${view.take_over.cause}` : "");
+  write(byId("takeover"), view.take_over ? `${brief(view.take_over.after_ms)} ${view.take_over.cause}` : "");
   byId("judged").hidden = overlapping === null;
   write(byId("overlapping"), overlapping === 0 ? "0, by logs and by endpoint" : String(overlapping ?? "–"));
   byId("overlapping").classList.toggle("bad", overlapping > 0);

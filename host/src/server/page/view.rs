@@ -70,7 +70,7 @@ pub struct Orders {
     pub taken: bool,
     /// It leads, so that it can hand over.
     pub leads: bool,
-    /// An operator keeps it out of the race.
+    /// An operator keeps it from contending.
     pub paused: bool,
     /// The other candidates that are known by name, by the alphabet.
     pub others: Vec<Other>,
@@ -123,7 +123,7 @@ pub struct Leader {
 pub struct TakeOver {
     /// From what happened to the leader until the next one led.
     pub after_ms: u64,
-    /// What happened, as in "after its machine died".
+    /// What happened, as in "after the leader's machine died".
     pub cause: &'static str,
 }
 

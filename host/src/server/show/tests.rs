@@ -116,12 +116,12 @@ fn how_soon_a_leader_is_replaced_is_told_by_the_record_or_else_by_the_settings()
         board.stepped(&Report { promise, ..report(role, &[Declined]) }, NOW, NOW);
     };
     promises(leading());
-    let at_once = "A machine that dies is replaced within about 3s; a process that dies under its supervisor, at once.";
+    let at_once = "A machine that dies is replaced within about 3s; a process that dies while its supervisor lives, at once.";
     assert_eq!(told(seconds(1)), at_once);
     // It gave no address.
     promises(following(None));
     assert!(
-        told(seconds(1)).ends_with("under its supervisor, within 500ms."),
+        told(seconds(1)).ends_with("its supervisor lives, within 500ms."),
         "{}",
         told(seconds(1))
     );

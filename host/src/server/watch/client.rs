@@ -102,7 +102,7 @@ impl Watcher {
                 if told.insert(leader.address.clone()) {
                     let Followed { name, address, .. } = &leader;
                     tell(format!(
-                        "cannot watch {name} at {address}: {why}. This candidate polls instead, so a hand-over may \
+                        "cannot watch {name} at {address}: {why}. This candidate polls instead, so a handover may \
                          take one poll longer. Check the leader's --address and the network between them"
                     ));
                 }

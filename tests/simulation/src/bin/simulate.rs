@@ -120,7 +120,7 @@ fn component() -> Fidelity {
 fn one(outcome: &Outcome) -> ExitCode {
     print!("{}", trace::trace(&outcome.history));
     println!(
-        "{:?}; {}; {} take-overs, {} turns, {} faults{}",
+        "{:?}; {}; {} takeovers, {} turns, {} faults{}",
         outcome.class,
         outcome.traits.names().join(", "),
         outcome.takeovers,
@@ -148,7 +148,7 @@ fn tell(totals: &Totals, component: bool, about: About) {
         totals.uncounted
     );
     println!(
-        "{hours:.0} h of virtual time, {} take-overs, {} turns, {} faults",
+        "{hours:.0} h of virtual time, {} takeovers, {} turns, {} faults",
         totals.takeovers,
         totals.slots.turns,
         totals.coverage.faults()

@@ -133,7 +133,7 @@ impl fmt::Display for Explored {
         writeln!(
             f,
             "{candidates} candidates, up to {disturbances} disturbances, {seconds} s of virtual \
-             time: {} states, {transitions} transitions, {} take-overs, {} leases broken, {} given to \
+             time: {} states, {transitions} transitions, {} takeovers, {} leases broken, {} given to \
              successors and {} in vain, in {:.1} s",
             self.states,
             self.take_overs,

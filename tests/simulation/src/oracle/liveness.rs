@@ -292,7 +292,7 @@ fn rests(history: &History, who: Who, at: Millis, to: Millis) -> bool {
     })
 }
 
-/// Whether a candidate lives all that time, and its work does not keep it out of the race.
+/// Whether a candidate lives all that time, and its work does not keep it from contending.
 fn lives(history: &History, who: Who, from: Millis, to: Millis) -> bool {
     let warm_up = history.lives[who].periods.warm_up;
     let mut alive = false;

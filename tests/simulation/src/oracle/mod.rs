@@ -1,5 +1,5 @@
 //! The judge: one small function for each invariant (protocol.md §12), and for what has to come about:
-//! turns, outcomes on record, hand-overs, and leases that are given back.
+//! turns, outcomes on record, handovers, and leases that are given back.
 //!
 //! It looks at the order of what the store took, at what was on the wire, and at when handlers
 //! worked. The clocks of candidates are known to it; what candidates believe is not.

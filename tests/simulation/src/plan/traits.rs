@@ -41,7 +41,7 @@ enum Fidelity {
 traits! {
     SlowService, 50, Both, "round trips up to the time-out";
     Timings, 150, Both, "other time-out, renewal and margin";
-    Failover, 300, Both, "fail-over before the lease ends";
+    Failover, 300, Both, "failover before the lease ends";
     Priority, 120, Both, "priorities";
     Rotation, 80, Both, "a longest tenure";
     WarmUp, 100, Both, "warm-up";

@@ -26,7 +26,7 @@ fn all_sound(scope: Scope) -> Explored {
     let explored = explore(scope);
     println!("{explored}");
     assert!(explored.violation.is_none() && explored.complete);
-    assert!(explored.take_overs > 100, "without take-overs this proves little");
+    assert!(explored.take_overs > 100, "without takeovers this proves little");
     explored
 }
 

@@ -12,7 +12,7 @@ use tenure_tests::measure::{Spread, Table};
 /// How long after the validity of its holder a request may arrive: the slack of the runner.
 const LATE: Duration = Duration::from_millis(20);
 
-/// The longest take-over: the lease and 2 s, the longest poll, the next slot, and again as much
+/// The longest takeover: the lease and 2 s, the longest poll, the next slot, and again as much
 /// as half a lease for requests that a cut off leader or a proxy still had on the way.
 const TAKEOVER: Duration = Duration::from_secs(30);
 

@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use judge::Judge;
 
 #[derive(Parser)]
-#[command(about = "Measures take-over times and overlaps with real processes")]
+#[command(about = "Measures takeover times and overlaps with real processes")]
 struct Arguments {
     /// Rounds of crash and graceful stop, and as many of deletion
     #[arg(long, default_value_t = 20)]

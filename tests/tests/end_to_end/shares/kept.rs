@@ -60,8 +60,8 @@ impl Candidate {
     }
 }
 
-fn whole() -> String {
-    format!("tenure-test-{}/jobs/the whole", Uuid::new_v4().simple())
+fn coordinating() -> String {
+    format!("tenure-test-{}/jobs/of all", Uuid::new_v4().simple())
 }
 
 fn sign(member: &str) -> Sign {
@@ -98,7 +98,7 @@ async fn write(store: &SharesStore, plan: &Plan, over: Option<Tag>) -> Tag {
 }
 
 async fn signs_come_and_go(store: Store) {
-    let mut candidate = Candidate::of(&store.connection_string(), &whole()).await;
+    let mut candidate = Candidate::of(&store.connection_string(), &coordinating()).await;
     let (ada, ben) = (candidate.shares("ada"), candidate.shares("ä/ben."));
     // There is no container yet.
     assert_eq!(ask(&ada, &Ask::Sign(sign("ada"))).await, Answer::Refused);
@@ -133,7 +133,7 @@ async fn send(request: Request) -> u16 {
 }
 
 async fn a_last_will_deletes_one_sign(store: Store) {
-    let mut candidate = Candidate::of(&store.connection_string(), &whole()).await;
+    let mut candidate = Candidate::of(&store.connection_string(), &coordinating()).await;
     candidate.step(None).await;
     let (ada, ben) = (candidate.shares("ä/ada."), candidate.shares("ben"));
     let first = signed(&ada, "ä/ada.").await;
@@ -157,7 +157,7 @@ async fn a_last_will_deletes_one_sign(store: Store) {
 }
 
 async fn one_plan_is_written_over_what_was_read(store: Store) {
-    let mut candidate = Candidate::of(&store.connection_string(), &whole()).await;
+    let mut candidate = Candidate::of(&store.connection_string(), &coordinating()).await;
     candidate.step(None).await;
     let (ada, ben) = (candidate.shares("ada"), candidate.shares("ben"));
     assert_eq!(ask(&ada, &Ask::ReadPlan(None)).await, Answer::NoPlan);
@@ -176,7 +176,7 @@ async fn one_plan_is_written_over_what_was_read(store: Store) {
 }
 
 async fn a_list_has_more_than_one_page(store: Store) {
-    let mut candidate = Candidate::of(&store.connection_string(), &whole()).await;
+    let mut candidate = Candidate::of(&store.connection_string(), &coordinating()).await;
     candidate.step(None).await;
     let mut expected = (0..1001).map(|number| format!("m-{number}")).collect::<Vec<_>>();
     let ada = candidate.shares("ada");
@@ -192,20 +192,20 @@ async fn a_list_has_more_than_one_page(store: Store) {
 }
 
 async fn what_is_held_is_not_closed(store: Store) {
-    let (connection_string, whole) = (store.connection_string(), whole());
-    let mut candidate = Candidate::of(&connection_string, &whole).await;
+    let (connection_string, coordinating) = (store.connection_string(), coordinating());
+    let mut candidate = Candidate::of(&connection_string, &coordinating).await;
     candidate.step(None).await;
     let ada = candidate.shares("ada");
     let (free, held) = (Share { split: 1, index: 0 }, Share { split: 1, index: 1 });
     let close = Ask::Close { shares: vec![free, held], of: 2 };
     let mut holder =
-        Candidate::of(&connection_string, &format!("{whole}.{}", held.suffix(2))).await;
+        Candidate::of(&connection_string, &format!("{coordinating}.{}", held.suffix(2))).await;
     holder.lead().await;
     assert_eq!(ask(&ada, &close).await, Answer::Closed(vec![free]));
     assert_eq!(holder.step(Some(Event::Leave(None))).await.role, Role::Left);
     assert_eq!(ask(&ada, &close).await, Answer::Closed(vec![free, held]));
     for share in [free, held] {
-        let election = format!("{whole}.{}", share.suffix(2));
+        let election = format!("{coordinating}.{}", share.suffix(2));
         let mut late = Candidate::of(&connection_string, &election).await;
         for _ in 0..3 {
             let role = &late.step(None).await.role;
@@ -268,14 +268,14 @@ async fn a_share_that_is_held_is_not_closed_in_azurite() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_not_list_is_told_what_it_takes() {
-    let (store, whole) = (Store::embedded().await.unwrap(), whole());
-    let mut candidate = Candidate::of(&store.connection_string(), &whole).await;
+    let (store, coordinating) = (Store::embedded().await.unwrap(), coordinating());
+    let mut candidate = Candidate::of(&store.connection_string(), &coordinating).await;
     candidate.step(None).await;
-    let container = whole.split_once('/').unwrap().0.to_owned();
+    let container = coordinating.split_once('/').unwrap().0.to_owned();
     let allowed = |letters| {
         with_sas(&store.connection_string(), Scope::Container(container.clone()), letters)
     };
-    let may_not = Candidate::of(&allowed("rcwd"), &whole).await.shares("ada");
+    let may_not = Candidate::of(&allowed("rcwd"), &coordinating).await.shares("ada");
     signed(&may_not, "ada").await;
     let told = may_not.ask(&Ask::List).await.unwrap();
     assert_eq!(told.answer, Answer::Refused);
@@ -284,14 +284,14 @@ async fn who_may_not_list_is_told_what_it_takes() {
         problem.contains("list blobs") && problem.contains("it needs a SAS with l,"),
         "{problem}"
     );
-    let may = Candidate::of(&allowed("rcwdl"), &whole).await.shares("ada");
+    let may = Candidate::of(&allowed("rcwdl"), &coordinating).await.shares("ada");
     assert_eq!(signs(&may).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_knows_what_became_of_what_was_not_answered() {
     let store = Store::embedded().await.unwrap();
-    let mut candidate = Candidate::of(&store.connection_string(), &whole()).await;
+    let mut candidate = Candidate::of(&store.connection_string(), &coordinating()).await;
     candidate.step(None).await;
     let ada = candidate.shares("ada");
     let stopped = store.stop().await.unwrap();

@@ -113,7 +113,7 @@ impl Drop for Work {
 struct Scene {
     component: ElectionComponent,
     connection_string: String,
-    whole: String,
+    coordinating: String,
     judge: Judge,
 }
 
@@ -129,14 +129,14 @@ impl Scene {
         Self {
             component: ElectionComponent::new(&engine, Variables::new(), &clock).unwrap(),
             connection_string: store.connection_string(),
-            whole: format!("tenure-test-{}/jobs/orders", Uuid::new_v4().simple()),
+            coordinating: format!("tenure-test-{}/jobs/orders", Uuid::new_v4().simple()),
             judge: Judge::default(),
         }
     }
 
     fn settings(&self, name: &str) -> Settings {
         let credential = Credential::ConnectionString(self.connection_string.as_str().into());
-        let mut settings = Settings::new(&self.whole, credential);
+        let mut settings = Settings::new(&self.coordinating, credential);
         settings.name = Some(name.to_owned());
         settings.schedule = Some(Schedule::WhileLeading);
         settings.failover = Some(Duration::from_secs(10));
@@ -219,7 +219,7 @@ async fn shares_follow_members(store: Store) {
     let held = judge.seen().works.values().filter(|who| **who == "cleo").count();
     cleo.leave().await;
     assert_eq!(judge.balanced(&["ada", "dora"], 32).await, held, "a graceful leave");
-    // Who leads the whole may have changed, and nobody else.
+    // Who coordinates may have changed, and nobody else.
     scene.reshare(5).await;
     judge.balanced(&["ada", "dora"], 5).await;
     dora.leave().await;

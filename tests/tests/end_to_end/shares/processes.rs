@@ -55,7 +55,7 @@ impl Stage {
         self.start_with(name, &[&["--failover", "10s"], more].concat())
     }
 
-    /// The same, without fail-over.
+    /// The same, without failover.
     fn start_with(&self, name: &str, more: &[&str]) -> Candidate {
         let shares = SHARES.to_string();
         let (who, place) = (format!("WHO={name}"), format!("PLACE={}", self.place.display()));

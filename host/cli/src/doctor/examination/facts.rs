@@ -143,15 +143,15 @@ impl Facts {
                 CHECK,
                 "each write of the record, up to two for every turn, and with --shares each sign of life makes a version \
                  of its blob, which is kept and costs money; let a lifecycle rule delete old versions, or use an account without versioning. \
-                 Fail-over before the lease ends (--failover) is not available here",
+                 Failover before the lease ends (--failover) is not available here",
             ),
             (false, _) if self.written => Finding::good(
                 CHECK,
-                "off: old versions are not kept, as fail-over before the lease ends requires",
+                "off: old versions are not kept, as failover before the lease ends requires",
             ),
             (false, _) => Finding::unknown(
                 CHECK,
-                "nothing was written, so it is not known; fail-over before the lease ends (--failover) needs an account \
+                "nothing was written, so it is not known; failover before the lease ends (--failover) needs an account \
                  without blob versioning",
             ),
         }
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_a_failure_where_fail_over_would_make_them() {
+    fn versions_are_a_failure_where_failover_would_make_them() {
         let failover = Some(Failover { within: Duration::from_secs(3) });
         let version = ("X-Ms-Version-Id", "2026-01-01T00:00:00Z");
         let wrote = Facts { written: true, ..facts(&[]) };

@@ -183,7 +183,7 @@ fn a_service_that_does_not_keep_leases_apart_is_found_out() {
 
 /// Who breaks a lease by what it has seen has to be refused when that was written over.
 #[test]
-fn a_service_whose_breaks_have_no_condition_is_found_out_and_no_place_for_fail_over() {
+fn a_service_whose_breaks_have_no_condition_is_found_out_and_no_place_for_failover() {
     let breaks = |question: &Question, which: &str| match &question.operation {
         Operation::Break { if_match: Some(seen), .. } => (seen.0 == "\"1\"") == (which == "stale"),
         _ => false,

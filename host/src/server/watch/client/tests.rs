@@ -53,7 +53,7 @@ fn only_what_matters_is_reason_to_poll() {
         (news(|news| news.handing_over_to = Some("cyd".to_owned())), false),
         (news(|news| news.handing_over_to = Some("ada".to_owned())), true),
         (news(|news| news.handing_over_to = Some("ada".to_owned())), false),
-        // The hand-over failed: the leader goes on.
+        // The handover failed: the leader goes on.
         (news(|_| {}), false),
         (news(|news| news.ended = ended(6, true)), false),
         (resigned(false), true),

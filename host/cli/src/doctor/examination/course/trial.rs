@@ -248,7 +248,7 @@ impl<W: Way> Trial<'_, '_, W> {
     }
 
     /// What a follower does to a leader whose promise is over. Each thing that is not so is a reason against
-    /// fail-over, and for nothing else.
+    /// failover, and for nothing else.
     async fn take_over(&mut self) -> Result<(), Stop> {
         let first = self.ids[0];
         let acquire = Operation::Acquire { lease: first, seconds: LEASE, if_match: None };
@@ -310,7 +310,7 @@ impl<W: Way> Trial<'_, '_, W> {
             }
             Class::Done if !told => self.find(Finding::good(
                 CONDITIONAL_BREAK,
-                "a break of a newer version is refused, and keeps the lease (If-Match): fail-over before the lease \
+                "a break of a newer version is refused, and keeps the lease (If-Match): failover before the lease \
                  ends needs that",
             )),
             _ => {}
@@ -319,10 +319,10 @@ impl<W: Way> Trial<'_, '_, W> {
         Ok(())
     }
 
-    /// Nothing goes wrong without fail-over.
+    /// Nothing goes wrong without failover.
     fn no_conditional_break(&mut self, why: &str) -> Result<(), Stop> {
         let detail = format!(
-            "{why}. Fail-over before the lease ends (--failover) is not safe here: a follower may end the lease of a \
+            "{why}. Failover before the lease ends (--failover) is not safe here: a follower may end the lease of a \
              healthy leader"
         );
         self.find(match self.examination.settings.timings.failover {

@@ -78,7 +78,7 @@ pub fn settings(connection_string: &str) -> Settings {
     with(connection_string, None)
 }
 
-/// With fail-over within three seconds.
+/// With failover within three seconds.
 pub fn with_failover() -> Settings {
     with("AccountName=acc;AccountKey=c2VjcmV0", Some("3s"))
 }

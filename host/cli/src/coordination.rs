@@ -1,4 +1,4 @@
-//! What the candidate of the whole has for the shares that the work is split into.
+//! What the coordinating candidate has for the shares that the work is split into.
 
 use super::configuration::Split;
 use super::settings::Given;
@@ -10,7 +10,7 @@ use tenure::program::shares::{LEAVE_WITHIN, Membership, Pace, Sign};
 use tenure::settings::{Variables, names};
 
 /// What a process needs to be there for shares.
-pub(super) struct Whole {
+pub(super) struct Coordination {
     /// Each share is made of it.
     pub given: Given,
     /// For requests beside the election.
@@ -20,7 +20,7 @@ pub(super) struct Whole {
     pub leaves_wills: bool,
 }
 
-impl Whole {
+impl Coordination {
     /// `component` was checked, with these settings.
     pub(super) fn new(
         given: Given,
@@ -42,9 +42,11 @@ impl Whole {
     }
 }
 
-/// The whole has no turns. This is what one would come to.
+/// The coordinating election has no turns. This is what one would come to.
 pub(super) fn no_work(shares: u32) -> Box<dyn Handler> {
-    let told =
-        format!("nothing was run: the work is split into {shares} shares; trigger one of them");
+    let told = format!(
+        "nothing was run: the work is split into {shares} shares; trigger the election of one, \
+         BLOB.share.SPLIT.INDEX-of-COUNT"
+    );
     Box::new(from_fn(move |_, _| std::future::ready(Err(told.clone().into()))))
 }
