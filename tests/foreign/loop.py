@@ -23,7 +23,7 @@ def tell(event, **fields):
 
 def work(turn):
     report = {name: getattr(turn, name) for name in ("term", "slot", "attempt", "past-due")}
-    headers = {"content-type": "application/json", "tenure-term": str(turn.term)}
+    headers = {"content-type": "application/json", "tenure-term": str(turn.term), "idempotency-key": turn.key}
     body = json.dumps(report).encode()
     request = urllib.request.Request(environ["REPORT_URL"], body, headers)
     try:

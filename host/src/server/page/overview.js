@@ -3,7 +3,7 @@
 
 const MOST = 500; // More lines at a time are slow to draw and to read: a search finds the others.
 const FARES = ["not-seen", "nobody-leads", "last-turn-failed", "well"];
-const WORDS = { "not-seen": "not ready", "nobody-leads": "nobody leads", "last-turn-failed": "last turn failed", well: "ok" };
+const WORDS = { "not-seen": "not ready", "nobody-leads": "nobody leads", "last-turn-failed": "last turn failed", well: "healthy" };
 
 const told = new Map(); // By election.
 const lines = new Map(); // The line of each that was shown once.
@@ -47,8 +47,8 @@ function show() {
 
 function summarize() {
   const of = (fares) => [...told.values()].filter((row) => row.fares === fares).length;
-  const parts = [["not-seen", "not ready"], ["nobody-leads", "without a leader"], ["last-turn-failed", "with a failed last turn"], ["well", "ok"]];
-  const counted = parts.map(([fares, words]) => [of(fares), words]).filter(([count, words]) => count || words === "ok");
+  const parts = [["not-seen", "not ready"], ["nobody-leads", "without a leader"], ["last-turn-failed", "with a failed last turn"], ["well", "healthy"]];
+  const counted = parts.map(([fares, words]) => [of(fares), words]).filter(([count, words]) => count || words === "healthy");
   write(byId("summary"), counted.map(([count, words]) => `${count} ${words}`).join(", "));
   const failing = total - of("well");
   document.title = failing ? `${failing} of ${total} need attention – Tenure` : `${total} elections – Tenure`;

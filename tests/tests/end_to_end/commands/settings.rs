@@ -73,7 +73,7 @@ fn a_stop_time_must_fit_into_the_lease() {
     assert!(flag("7s", &["--renew", "4600ms"]).contains("does not fit"));
     assert!(flag("10ms", &[]).contains("is not at least 100ms"));
     assert!(flag("soon", &[]).contains("is not a duration"));
-    assert!(flag("3s", &["--turn-timeout", "2s"]).contains("when it begins"));
+    assert!(flag("3s", &["--turn-timeout", "2s"]).contains("as soon as it starts"));
     let said = refused(&["--", "true"], &[("TENURE_STOP_TIME", "8s")]);
     assert!(said.contains("TENURE_STOP_TIME\n    a stop time of 8s does not fit"), "{said}");
 }

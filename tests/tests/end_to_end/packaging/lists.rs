@@ -208,7 +208,7 @@ async fn an_election_that_is_still_leaving_does_not_keep_others_waiting() {
     scene.event("slow", "turn-started", 0).await;
     let after = scene.process.lines().len();
     scene.replace("stays\n");
-    let read = |line: &Line| line.event["detail"].as_str().unwrap_or("").contains("1 were removed");
+    let read = |line: &Line| line.event["detail"].as_str().unwrap_or("").contains("removed: 1");
     scene.process.line("that it leaves", after, SOON, read).await;
 
     scene.replace("slow\nstays\nzoe\n");

@@ -84,7 +84,7 @@ async fn each_election_has_its_own_candidate_and_all_are_left_together() {
     group.access.give(&mut order);
     let ordered = order.output().await.unwrap();
     assert!(ordered.status.success(), "{ordered:?}");
-    assert!(String::from_utf8_lossy(&ordered.stdout).contains("ada is paused"), "{ordered:?}");
+    assert!(String::from_utf8_lossy(&ordered.stdout).contains("ada was paused"), "{ordered:?}");
     process.line("end", 0, SOON, of(&first, "stood-down")).await;
     assert!(!process.lines().iter().any(of(&second, "ordered")), "{}", process.transcript());
 

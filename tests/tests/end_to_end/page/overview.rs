@@ -65,7 +65,7 @@ async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_fir
     browser.play(1280, 800, "light").await.unwrap();
     browser.open(&url).await.unwrap();
     let summary = "document.getElementById('summary').textContent";
-    let settled = format!("{summary} === '1 not ready, 1 with a failed last turn, 298 ok'");
+    let settled = format!("{summary} === '1 not ready, 1 with a failed last turn, 298 healthy'");
     browser.until(&settled, 4 * SOON).await.unwrap();
     // When a turn ended is told once it is on record.
     let aged = "[1, 201].every((i) => document.querySelectorAll('#lines tr')[i].querySelector('.ago').textContent)";
@@ -81,7 +81,7 @@ async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_fir
     let lines = browser.run(line, json!([])).await.unwrap();
     assert_eq!(lines[0], json!(["not ready", "looks", "nobody", "none yet"]));
     assert_eq!(lines[1], json!(["last turn failed", "leads", "ada, …", "failed…"]));
-    assert_eq!(lines[2], json!(["ok", "leads", "ada, …", "succeeded…"]), "{}", all[201]);
+    assert_eq!(lines[2], json!(["healthy", "leads", "ada, …", "succeeded…"]), "{}", all[201]);
     let next = "return [...document.querySelectorAll('#lines .wait')].at(-1).textContent";
     let next = text(&browser, next).await;
     assert!(next.starts_with("in "), "{next}");
@@ -109,7 +109,7 @@ async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_fir
     browser.picture("overview-phone-dark").await.unwrap();
     browser.play(1280, 800, "light").await.unwrap();
 
-    find(&browser, "job-25 ok").await;
+    find(&browser, "job-25 healthy").await;
     assert_eq!(names(&browser).await.len(), 10, "25, and 251 to 259");
     let count = text(&browser, "return document.getElementById('count').textContent").await;
     assert_eq!(count, "10 of 300 elections match");
@@ -154,7 +154,7 @@ async fn a_line_changes_as_its_election_does_and_keeps_the_focus() {
     let (_process, url) = process(&group, &folder, &file).await;
     let browser = Browser::start().await.unwrap();
     browser.open(&url).await.unwrap();
-    let well = "document.getElementById('summary').textContent === '2 ok' && document.querySelectorAll('.outcome')[1].textContent === 'succeeded'";
+    let well = "document.getElementById('summary').textContent === '2 healthy' && document.querySelectorAll('.outcome')[1].textContent === 'succeeded'";
     browser.until(well, SOON).await.unwrap();
     let focus = "const link = document.querySelectorAll('#lines a')[1]; link.focus(); return link.textContent";
     let second = text(&browser, focus).await;
@@ -191,7 +191,7 @@ async fn a_line_leads_to_the_page_of_its_election_whatever_its_name_is() {
 
     let browser = Browser::start().await.unwrap();
     browser.open(&url).await.unwrap();
-    let well = "document.getElementById('summary').textContent === '3 ok'";
+    let well = "document.getElementById('summary').textContent === '3 healthy'";
     browser.until(well, SOON).await.unwrap();
     let [last, first, second] = elections;
     assert_eq!(names(&browser).await, [&*first, &second, &last], "by name, as text");

@@ -49,11 +49,7 @@ async fn a_broken_lease_is_won_by_another_after_its_rest() {
     let election = &stage.group.election;
     let asked = stage.operate(&["break", "--election", election]).await;
     assert_eq!(code(&asked), 2, "{}", said(&asked));
-    assert!(
-        said(&asked).contains("Give --yes") && said(&asked).contains("ada"),
-        "{}",
-        said(&asked)
-    );
+    assert!(said(&asked).contains("add --yes") && said(&asked).contains("ada"), "{}", said(&asked));
     assert_eq!(candidates[0].count("stood-down"), 0);
 
     let done = stage.operate(&["break", "--election", election, "--yes"]).await;
