@@ -45,7 +45,7 @@ impl Answer {
         let code = self.code.as_deref().unwrap_or("");
         match self.class {
             // Told only when it is none: the answer is about somebody else's lease.
-            Class::Done => "the answer names a different lease, so our request had no effect",
+            Class::Done => "the answer names a different lease, so the request did not act on ours",
             Class::MissingBlob => {
                 "the blob does not exist; if an election ran on it, somebody deleted it, and the \
                 next candidate creates it again"

@@ -276,7 +276,7 @@ impl Context<'_> {
 
     /// Between two tries of a follower, or after one of its requests failed. A follower that is to take over
     /// before the lease ends looks as often as the leader beats, if it does, or has no record yet to do so; and it
-    /// looks whether there is such a leader as soon as it comes back to the race.
+    /// looks whether there is such a leader as soon as it contends again.
     pub fn next_try(&self, chance: &mut dyn Chance) -> Moment {
         let Follower { pulse, following, .. } = &self.state.follower;
         let may_beat = pulse.is_some() || *following == Some(None);

@@ -22,9 +22,9 @@ pub(super) struct Health {
     cool_downs: u32,
     /// Leases in a row under which no term could be raised.
     unraised: u32,
-    /// Out of the race until then because of that.
+    /// It does not contend until then because of that.
     unraised_until: Moment,
-    /// Out of the race until then.
+    /// It does not contend until then.
     out_until: Moment,
 }
 

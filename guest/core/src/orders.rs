@@ -17,9 +17,9 @@ const FIRST_READ: Duration = Duration::from_millis(25);
 /// What was asked of a candidate.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Steering {
-    /// Out of the race until it is resumed.
+    /// It does not contend until it is resumed.
     pub paused: bool,
-    /// Out of the race until then.
+    /// It does not contend until then.
     pub out_until: Moment,
     pub giving_up: Option<GivingUp>,
 }

@@ -260,7 +260,7 @@ fn trigger(
     }
     Err(Problem {
         class: ProblemClass::Unavailable,
-        detail: "the trigger could not be written: other commands were faster, or no answer came. Run it again"
+        detail: "the trigger could not be written: other commands were faster, or no answer came. Try again, with the same id"
             .into(),
     })
 }

@@ -93,9 +93,7 @@ fn sentence(story: &Story, now: Duration, width: usize) -> Vec<Line> {
     let last = story.notes.iter().rfind(|note| note.kind == Kind::Headline);
     let mut text = last.map(|note| note.text.clone()).unwrap_or_default();
     match story.promise_left(now) {
-        Some(Duration::ZERO) => {
-            text.push_str(" It is over now: the next candidate that polls takes over.")
-        }
+        Some(Duration::ZERO) => text.push_str(" It is over: whoever polls next leads."),
         Some(left) => text.push_str(&format!(" It lasts {:.1} s more.", left.as_secs_f64())),
         None => {}
     }

@@ -165,7 +165,7 @@ impl Metrics {
             registry.register("is_leader", "1 while this candidate leads", self.is_leader.clone());
             registry.register(
                 "ready",
-                "1 while the storage account answers, and nothing keeps this candidate from leading",
+                "1 while the storage account answers, and lets this candidate lead or follow",
                 self.ready.clone(),
             );
             registry.register(

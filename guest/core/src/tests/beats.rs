@@ -310,7 +310,7 @@ fn a_candidate_that_is_paused_takes_nothing_over() {
     assert!(broken.is_none());
 }
 
-/// Whoever comes back to the race looks at once, so that the promise of a leader that is dead is counted from then.
+/// Whoever contends again looks at once, so that the promise of a leader that is dead is counted from then.
 #[test]
 fn a_candidate_that_comes_back_to_the_race_looks_at_once() {
     let out = seconds(7);

@@ -58,7 +58,11 @@ impl Configuration {
             });
         }
         for (source, problem, advice) in wrong {
-            self.complaints.push(Complaint { source, problem, advice });
+            let complaint = Complaint { source, problem, advice };
+            // Several settings of other commands may have one name.
+            if !self.complaints.contains(&complaint) {
+                self.complaints.push(complaint);
+            }
         }
     }
 

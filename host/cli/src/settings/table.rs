@@ -351,7 +351,8 @@ settings! {
         range: Range::From(Duration::from_millis(100)), default: "3s, with --failover as much of that as fits: 0.7s at 3s",
         works: &[Work::Command],
         help: "How long before the end of the leadership a command is told to end (SIGTERM). This time, one renewal \
-               interval and the half second between SIGKILL and the end must fit into the lease less the margin",
+               interval and the half second between SIGKILL and the end must fit into the lease less the margin; with \
+               --failover, this time, one beat interval and that half second into how long a leader acts after a beat",
         advice: "choose how long the command needs to end, like 3s",
         heading: FAILURES, ..ROW
     };

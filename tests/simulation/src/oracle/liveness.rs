@@ -131,7 +131,12 @@ fn beats(history: &History, wins: &[Win], index: usize, crash: &Loss) -> Option<
     let promise = Some(written.3.promise).filter(|promise| *promise > 0 && written.2.who == who)?;
     // One that lost its lease before beats no more, and a lease that somebody breaks runs out.
     let broken = |entry: &Entry| matches!(entry.what, What::Struck(Fault::BreakRest, ..));
-    let since = leader_at(wins, index)?.entry;
+    let win = leader_at(wins, index)?;
+    let acquires = |entry: &Entry| {
+        let asked = history.carried_out(entry.what);
+        asked.is_some_and(|asked| asked.step == Step::Acquire && asked.lease == win.lease)
+    };
+    let since = history.entries[..win.entry].iter().rposition(acquires).unwrap_or(win.entry);
     if written.1.at + promise < crash.at || history.entries[since..index].iter().any(broken) {
         return None;
     }

@@ -207,7 +207,7 @@ impl Judge<'_> {
         // Whose lease was broken without its knowledge writes in vain once there is another leader.
         let wins = self.history.wins();
         let next =
-            wins.iter().find(|win| win.term > leadership.term).map_or(Millis::MAX, |win| win.at);
+            wins.iter().find(|win| win.at > leadership.from).map_or(Millis::MAX, |win| win.at);
         for turn in self.turns.iter().filter(ended).filter(|turn| turn.to < next) {
             let (waits, within) = match self.may_ride(turn) {
                 // The claim on which it rides is further away.
