@@ -456,9 +456,9 @@ fn the_tables_of_options_are_those_of_the_program() {
     assert_eq!(listed, known);
 }
 
-/// The first console that begins with `cargo init`, and the first Rust.
-fn newcomer(path: &str) -> (Vec<String>, String) {
-    let text = read(path);
+/// The first console of the README that begins with `cargo init`, and the first Rust.
+fn newcomer() -> (Vec<String>, String) {
+    let text = read("README.md");
     let consoles = fenced(&text, "console");
     let console = consoles.iter().find(|held| held.starts_with("$ cargo init")).unwrap();
     (commands(console), fenced(&text, "rust").remove(0))
@@ -467,8 +467,7 @@ fn newcomer(path: &str) -> (Vec<String>, String) {
 /// From an empty folder to a component, by the commands and the source that the README shows.
 #[test]
 fn the_handler_of_the_readme_can_be_built() {
-    let (commands, source) = newcomer("README.md");
-
+    let (commands, source) = newcomer();
     let [prepare @ .., build, run] = commands.as_slice() else { panic!("{commands:#?}") };
     assert!(commands.len() <= 5 && run.contains("tenure run"), "{commands:#?}");
 

@@ -59,7 +59,7 @@ impl Configuration {
         }
         for (source, problem, advice) in wrong {
             let complaint = Complaint { source, problem, advice };
-            // Several settings of other commands may have one name.
+            // Settings of several commands may have one name.
             if !self.complaints.contains(&complaint) {
                 self.complaints.push(complaint);
             }
