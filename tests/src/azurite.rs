@@ -21,7 +21,8 @@ const STARTS_WITHIN: Duration = Duration::from_secs(60);
 /// Those that tests share, without TLS and with it: starting one takes longer than most that is asked of it.
 static SHARED: [Mutex<Weak<Azurite>>; 2] = [const { Mutex::const_new(Weak::new()) }; 2];
 
-/// A running Azurite, blob service only, in memory. Ends when it is dropped.
+/// A running Azurite, blob service only, in memory and without its pauses (`no_sweeps.cjs`). Ends when it is
+/// dropped.
 #[derive(Debug)]
 pub struct Azurite {
     child: Child,
@@ -58,6 +59,8 @@ impl Azurite {
         let installed = tools::npm("azurite", "tests/azurite")?;
         let mut command = Command::new("node");
         command
+            .arg("--require")
+            .arg(tools::repository().join("tests/azurite/no_sweeps.cjs"))
             .arg(installed.join("node_modules/azurite/dist/src/blob/main.js"))
             .args(["--blobHost", "127.0.0.1", "--blobPort", &port.to_string()])
             .args(["--inMemoryPersistence", "--silent", "--disableTelemetry"]);

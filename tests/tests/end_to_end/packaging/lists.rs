@@ -251,7 +251,7 @@ const MANY: usize = 40;
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Each slot of those that work has its turn, in its order, by the leader that won once. On a machine that has too much to do
-/// turns come late: they are made up for, and nothing else may become of it.
+/// turns come late: they are made up for, and nothing else may become of it. The lease is longer than renewals can be late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_elections_come_and_go_while_as_many_others_work() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -266,7 +266,7 @@ async fn many_elections_come_and_go_while_as_many_others_work() {
     };
     let (works, comes) = (names("works"), names("comes"));
     let more = format!(
-        "every = \"{}s\"\njitter = \"9s\"\nmissed = \"all 100\"\nwebhook = \"{webhook}\"\n",
+        "every = \"{}s\"\njitter = \"9s\"\nlease = \"60s\"\nmissed = \"all 100\"\nwebhook = \"{webhook}\"\n",
         EVERY.as_secs()
     );
     let mut scene = Scene::start(&works, &more).await;

@@ -16,7 +16,8 @@ async fn processes_come_and_go_and_no_share_is_worked_for_twice() {
         shares: 8,
         rounds: 1,
         quiet: Duration::ZERO,
-        options: ["--failover", "10s"].map(str::to_owned).to_vec(),
+        // Long enough that a member on a busy machine is not missed.
+        options: ["--lease", "30s"].map(str::to_owned).to_vec(),
     };
     let course = rounds.play(&store).await.unwrap();
     assert_eq!(course.overlap.1, 0, "{course:?}");
