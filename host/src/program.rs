@@ -56,7 +56,7 @@ pub mod shares {
 pub mod server {
     pub use crate::server::answers::answer;
     pub use crate::server::board::Told;
-    pub use crate::server::exposition::{example, figures};
+    pub use crate::server::figures::{Figure, Kind, Sample, Value};
     pub use crate::server::last_turn::LastTurn;
     pub use crate::server::metrics::{renewal, renewal_bounds, turn_bounds};
     pub use crate::server::page::{Row, Source, rate, router, view};

@@ -9,7 +9,7 @@ pub use readiness::Told;
 pub(super) use state::{Change, State};
 
 use super::last_turn::LastTurn;
-use super::metrics::{Metrics, Now};
+use super::metrics::Metrics;
 use super::placer::Placer;
 use super::role::{Ended, Leader, Role};
 use crate::contract::{Outlook, Problem, Report, TriggerState};
@@ -182,27 +182,9 @@ impl Board {
         self.state().failed_turns
     }
 
-    /// Its figures at `now`, in OpenMetrics.
-    pub(super) fn figures(&self, now: Duration) -> String {
-        let (term, valid_for) = match self.role(now) {
-            Role::Leading { term, until } => (Some(term), until.saturating_sub(now)),
-            _ => (None, Duration::ZERO),
-        };
-        let ready = self.readiness(now) == Readiness::Ready;
-        let credential_expires = self.expiry.as_ref().and_then(|Expiry(expiry)| expiry());
-        let turns = self.state().turns.clone();
-        let at =
-            |nanos: u64| DateTime::from_timestamp_nanos(i64::try_from(nanos).unwrap_or(i64::MAX));
-        let turns = turns.as_ref();
-        self.metrics.text(&Now {
-            term,
-            valid_for,
-            ready,
-            last_success: turns.and_then(|turns| turns.last_success.as_ref()).map(|end| at(end.at)),
-            last_failure: turns.and_then(|turns| turns.last_failure.as_ref()).map(|end| at(end.at)),
-            next_turn: turns.and_then(|turns| turns.next.as_ref()).map(|next| at(next.at)),
-            credential_expires,
-        })
+    /// When its credential expires, where that is known.
+    pub(super) fn credential_expires(&self) -> Option<DateTime<Utc>> {
+        self.expiry.as_ref().and_then(|Expiry(expiry)| expiry())
     }
 
     /// How soon somebody else leads when the leader dies: the one of `state`, or else the next one.

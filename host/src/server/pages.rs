@@ -1,9 +1,9 @@
 //! What is answered to whom.
 
-use super::answers::{answer, has, refuse, shown};
+use super::answers::{answer, has, refuse};
 use super::board::Readiness;
 use super::control;
-use super::exposition::{exposition, figures};
+use super::exposition::exposition;
 use super::role::Role;
 use super::roster::{Face, Roster, choose};
 use super::triggers;
@@ -175,11 +175,10 @@ async fn metrics(State(roster): State<Roster>, uri: Uri, headers: HeaderMap) -> 
         Ok(asked) => asked,
         Err(refusal) => return *refusal,
     };
-    let boards: Vec<_> = asked.iter().map(|face| face.board.clone()).collect();
+    let boards = asked.iter().map(|face| face.board.clone()).collect();
     let now = roster.clock().now();
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let (kind, text) = exposition(&accept.collect::<Vec<_>>().join(","), figures(&boards, now));
-    shown(kind, text)
+    exposition(&accept.collect::<Vec<_>>().join(","), boards, now)
 }
 
 async fn nothing() -> Response<Body> {

@@ -1,46 +1,15 @@
-//! Figures of this process, by the names that Prometheus' own clients use. On systems without `/proc` there are
-//! fewer.
-
-use std::fmt::Write as _;
+//! What the system tells of this process: nothing where there is no `/proc`.
 
 /// Ticks of a second in `/proc`, on every system that Linux runs on.
 const TICKS: f64 = 100.0;
 
-/// In OpenMetrics.
-pub(super) fn figures() -> String {
-    let mut text = String::new();
-    let mut figure = |name: &str, kind: &str, help: &str, sample: String| {
-        // Writing into a string cannot fail.
-        let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}\n{name}{sample}");
-    };
-    let version = env!("CARGO_PKG_VERSION");
-    let sample = format!("{{version=\"{version}\"}} 1");
-    figure("tenure_build_info", "gauge", "Always 1; the version is its label", sample);
-    if let Some(seconds) = cpu_seconds() {
-        let help = "Time on processors, of the user and of the system, in seconds";
-        figure("process_cpu_seconds", "counter", help, format!("_total {seconds}"));
-    }
-    if let Some(bytes) = resident_bytes() {
-        let help = "Memory that is resident, in bytes";
-        figure("process_resident_memory_bytes", "gauge", help, format!(" {bytes}"));
-    }
-    if let Some(open) = open_descriptors() {
-        figure("process_open_fds", "gauge", "Open file descriptors", format!(" {open}"));
-    }
-    if let Some(at) = started_at() {
-        let help = "When this process was started, in seconds since 1970";
-        figure("process_start_time_seconds", "gauge", help, format!(" {at}"));
-    }
-    text
-}
-
-fn cpu_seconds() -> Option<f64> {
+pub(super) fn cpu_seconds() -> Option<f64> {
     let fields = stat()?;
     let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
     Some(precise(ticks) / TICKS)
 }
 
-fn started_at() -> Option<f64> {
+pub(super) fn started_at() -> Option<f64> {
     let ticks: u64 = stat()?.get(19)?.parse().ok()?;
     let system = std::fs::read_to_string("/proc/stat").ok()?;
     let booted = system.lines().find_map(|line| line.strip_prefix("btime "))?;
@@ -54,15 +23,16 @@ fn stat() -> Option<Vec<String>> {
     Some(fields.split_whitespace().map(str::to_owned).collect())
 }
 
-fn resident_bytes() -> Option<u64> {
+pub(super) fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(1024 * resident.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?)
 }
 
-fn open_descriptors() -> Option<usize> {
+pub(super) fn open_descriptors() -> Option<u64> {
     // One of them reads the folder.
-    Some(std::fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1))
+    let open = std::fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1);
+    u64::try_from(open).ok()
 }
 
 #[allow(clippy::cast_precision_loss, reason = "times of a process are far below 2^52 ticks")]

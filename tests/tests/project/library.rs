@@ -52,7 +52,6 @@ fn nothing_of_the_program_is_a_dependency_of_the_library() {
         "clap_mangen",
         "hostname",
         "humantime",
-        "prometheus-client",
         "strsim",
         "tempfile",
         "tenure-guest",
