@@ -351,11 +351,9 @@ fn changes(history: &History) -> Vec<Violation> {
         {
             said.insert(lease, *at);
         }
-        // Its leader sees that, and has nothing to release.
-        if let Some(taken) = history.carried_out(*what).filter(|asked| asked.step == Step::Acquire)
-        {
-            let those = offers.values_mut().filter(|offer| offer.to == taken.lease);
-            those.for_each(|offer| offer.open = false);
+        // Whoever acquires, the successor or one that broke the lease: nothing is left to release.
+        if history.carried_out(*what).is_some_and(|asked| asked.step == Step::Acquire) {
+            offers.values_mut().for_each(|offer| offer.open = false);
         }
         match *what {
             What::Sent(number) => {

@@ -263,11 +263,18 @@ fn takes_over(history: &History) -> Millis {
 fn is_undisturbed(history: &History, loss: &Loss, end: Millis) -> bool {
     let timeout = history.lives.iter().map(|life| life.periods.timeout).max().unwrap_or(0);
     let from = loss.at.saturating_sub(BEFORE + timeout.saturating_sub(TIMEOUT));
+    // It contends again: where it is the first one, the others wait for it.
+    let mut later = history.entries.iter().filter(|entry| entry.at > loss.at && entry.at <= end);
+    let is_first_again = later.find_map(|entry| {
+        let acquired = history.carried_out(entry.what)?;
+        (acquired.step == Step::Acquire).then_some(acquired.who == loss.who)
+    });
     let disturbed = history.entries.iter().any(|Entry { at, what }| match *what {
-        // What befell the old leader before does not keep the others from taking over; what befalls
-        // it later may, since it contends again.
+        // What befell the old leader before does not keep the others from taking over, unless it lasts and the old leader is
+        // the first one again; what befalls it later may.
         What::Struck(_, who, until) => {
-            let before = who == Some(loss.who) && *at <= loss.at;
+            let lasts = until > loss.at && is_first_again == Some(true);
+            let before = who == Some(loss.who) && *at <= loss.at && !lasts;
             !before && *at <= end && until >= from
         }
         _ => false,
