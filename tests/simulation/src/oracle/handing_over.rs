@@ -326,8 +326,6 @@ fn was_hostile(history: &History, at: Millis, counts: Millis) -> bool {
 struct Offer {
     who: Who,
     since: Millis,
-    /// The lease id of its successor.
-    to: Option<u128>,
     /// Neither answered nor taken nor followed by a release.
     open: bool,
 }
@@ -365,13 +363,13 @@ fn changes(history: &History) -> Vec<Violation> {
                 match (asked.step, offers.get_mut(&lease)) {
                     // It was decided before that one stood still, or its clock was set.
                     (Step::HandOver, None) if overdue[who] == Some(*at) => {
-                        offers.insert(lease, Offer { who, since: *at, to: asked.to, open: false });
+                        offers.insert(lease, Offer { who, since: *at, open: false });
                     }
                     (Step::HandOver, None) => {
                         // Nothing more is sent while the settings cannot be used.
                         let spoilt = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
                         let open = !spoilt.into_iter().any(|fault| history.meets(fault, who, *at));
-                        offers.insert(lease, Offer { who, since: *at, to: asked.to, open });
+                        offers.insert(lease, Offer { who, since: *at, open });
                         let age = asked.to.and_then(|to| Some(at - said.get(&to)?));
                         let took = looks[who].2;
                         let fresh = FRESH - FOR_REQUESTS + FOR_REQUESTS.max(6 * took);
