@@ -2,15 +2,9 @@
 
 use super::board::Board;
 use super::figures::{Figure, Kind, Sample, Value};
-use axum::body::Body;
-use axum::http::Response;
-use futures_util::stream;
-use std::convert::Infallible;
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
-
-use super::answers::shown;
 
 /// The type of OpenMetrics, which who knows it asks for.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -18,25 +12,28 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// The type of the text format, which everybody reads.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The figures of these candidates at `now`, and of the process. `accept` is what the header says.
-pub(super) fn exposition(accept: &str, boards: Vec<Arc<Board>>, now: Duration) -> Response<Body> {
-    let open = accept.contains("application/openmetrics-text");
-    // One after the other: of thousands of candidates they are large together.
-    let parts = parts(open, boards, now).map(Ok::<_, Infallible>);
-    shown(if open { OPEN_METRICS } else { TEXT }, Body::from_stream(stream::iter(parts)))
-}
-
-/// The text, a part for each figure.
-fn parts(open: bool, boards: Vec<Arc<Board>>, now: Duration) -> impl Iterator<Item = String> {
-    let of = move |figure: &Figure| text(open, figure, &figure.samples(&boards, now));
-    Figure::all().map(of).chain(open.then(|| "# EOF\n".to_owned()))
+/// The figures of these candidates at `now`, and of the process: the type, and the text. `accept` is what the header says.
+pub(super) fn exposition(
+    accept: &str,
+    boards: &[Arc<Board>],
+    now: Duration,
+) -> (&'static str, String) {
+    let open_metrics = accept.contains("application/openmetrics-text");
+    let mut text = String::new();
+    for figure in Figure::all() {
+        write(&mut text, open_metrics, figure, &figure.samples(boards, now));
+    }
+    if !open_metrics {
+        return (TEXT, text);
+    }
+    text.push_str("# EOF\n");
+    (OPEN_METRICS, text)
 }
 
 /// A figure without samples is left out.
-fn text(open: bool, figure: &Figure, samples: &[Sample]) -> String {
-    let mut text = String::new();
+fn write(text: &mut String, open_metrics: bool, figure: &Figure, samples: &[Sample]) {
     if samples.is_empty() {
-        return text;
+        return;
     }
     let (name, help) = (figure.name, figure.help);
     let (kind, end) = match figure.kind {
@@ -45,7 +42,7 @@ fn text(open: bool, figure: &Figure, samples: &[Sample]) -> String {
         Kind::Histogram => ("histogram", ""),
     };
     // The older format describes a counter by the name of its samples.
-    let described = if open { name.to_owned() } else { format!("{name}{end}") };
+    let described = if open_metrics { name.to_owned() } else { format!("{name}{end}") };
     // Writing into a string cannot fail.
     let _ = writeln!(text, "# HELP {described} {help}.\n# TYPE {described} {kind}");
     for Sample { labels, value } in samples {
@@ -63,16 +60,15 @@ fn text(open: bool, figure: &Figure, samples: &[Sample]) -> String {
             Value::Times(times) => {
                 sample("_sum", &labels, &times.sum);
                 sample("_count", &labels, &times.count);
-                let mut until = 0;
+                let mut so_far = 0;
                 for (bound, count) in &times.buckets {
-                    until += count;
-                    sample("_bucket", &format!("{labels},le=\"{bound:?}\""), &until);
+                    so_far += count;
+                    sample("_bucket", &format!("{labels},le=\"{bound:?}\""), &so_far);
                 }
                 sample("_bucket", &format!("{labels},le=\"+Inf\""), &times.count);
             }
         }
     }
-    text
 }
 
 fn escaped(value: &str) -> String {
@@ -82,30 +78,31 @@ fn escaped(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{Exchange, ExchangeResult};
+    use crate::contract::{Ended, Exchange, ExchangeResult, NextTurn, Outcome, Turns};
     use crate::server::metrics::{RENEWAL, renewal_bounds};
+    use chrono::DateTime;
     use std::collections::BTreeSet;
 
-    fn board() -> Arc<Board> {
-        Arc::new(Board::new("jobs/a \"b\"", "ada\\\n", Duration::ZERO))
+    fn board() -> Board {
+        Board::new("jobs/a \"b\"", "ada\\\n", Duration::ZERO)
     }
 
-    /// All parts of which each begins with these words.
-    fn parts_of(open: bool, boards: &[Arc<Board>], beginning: &str) -> String {
-        let parts = parts(open, boards.to_vec(), Duration::ZERO);
-        parts.filter(|part| part.starts_with(beginning)).collect()
+    fn text_of(accept: &str, board: Board) -> String {
+        exposition(accept, &[Arc::new(board)], Duration::ZERO).1
     }
 
     #[test]
     fn the_older_format_names_counters_by_their_samples() {
-        let boards = [board()];
         let labels = r#"{election="jobs/a \"b\"",candidate="ada\\\n"}"#;
-        for (open, name) in [(true, "tenure_stand_downs"), (false, "tenure_stand_downs_total")] {
+        for (accept, name) in
+            [(OPEN_METRICS, "tenure_stand_downs"), (TEXT, "tenure_stand_downs_total")]
+        {
             let expected = format!(
                 "# HELP {name} Leaderships that ended.\n# TYPE {name} counter\n\
-                 tenure_stand_downs_total{labels} 0\n"
+                 tenure_stand_downs_total{labels} 0\n# HELP "
             );
-            assert_eq!(parts_of(open, &boards, &format!("# HELP {name} ")), expected);
+            let text = text_of(accept, board());
+            assert!(text.contains(&expected), "{text}");
         }
     }
 
@@ -116,17 +113,77 @@ mod tests {
             let result = ExchangeResult::Done;
             board.metrics.exchange(&Exchange { what: RENEWAL.to_owned(), result, took });
         }
-        let text = parts_of(false, &[board], "# HELP tenure_renewal_seconds ");
-        let buckets = text.lines().filter_map(|line| {
-            let (_, bucket) = line.split_once("le=\"")?;
-            bucket.split_once("\"} ")
-        });
+        let text = text_of(TEXT, board);
+        let of = |end: &str| {
+            let beginning = format!("tenure_renewal_seconds_{end}{{");
+            let lines = text.lines().filter(move |line| line.starts_with(&beginning));
+            lines.map(|line| line.rsplit_once("candidate=\"ada\\\\\\n\"").unwrap().1)
+        };
+        let buckets = of("bucket").map(|rest| rest.split_once("le=\"").unwrap().1);
         let buckets = buckets.collect::<Vec<_>>();
         assert_eq!(buckets.len(), renewal_bounds().count() + 1);
-        assert_eq!(buckets[..3], [("0.001", "0"), ("0.002", "1"), ("0.004", "2")]);
-        assert_eq!(buckets[14..], [("16.384", "2"), ("+Inf", "3")]);
-        assert!(text.contains("tenure_renewal_seconds_count{"), "{text}");
-        assert!(text.contains("} 60.004000001\n") && text.contains("} 3\n"), "{text}");
+        assert_eq!(buckets[..3], ["0.001\"} 0", "0.002\"} 1", "0.004\"} 2"]);
+        assert_eq!(buckets[14..], ["16.384\"} 2", "+Inf\"} 3"]);
+        assert_eq!(of("sum").collect::<Vec<_>>(), ["} 60.004000001"]);
+        assert_eq!(of("count").collect::<Vec<_>>(), ["} 3"]);
+    }
+
+    /// The same count under another name, or one instant for another, would be seen here.
+    #[test]
+    fn each_figure_has_the_value_of_its_name() {
+        let board = board().with_expiry(|| DateTime::from_timestamp(4, 500_000_000));
+        let ended = |second: u64, outcome| {
+            let at = second * 1_000_000_000;
+            Some(Ended { slot: 0, triggered: false, outcome, at, took: None })
+        };
+        board.state().turns = Some(Turns {
+            last_success: ended(1, Outcome::Succeeded),
+            last_failure: ended(2, Outcome::Failed),
+            next: Some(NextTurn { slot: 0, at: 3_000_000_000 }),
+            schedule: None,
+            last_slot: None,
+            finished: None,
+            started: None,
+            triggered: None,
+        });
+        {
+            let mut counts = board.metrics.counts();
+            counts.elected = 5;
+            counts.stood_down = 6;
+            counts.triggered = 7;
+            counts.past_due = 8;
+            counts.missed = 9;
+            counts.refused = 10;
+            counts.preempted = 11;
+        }
+        let text = text_of(TEXT, board);
+        for (name, value) in [
+            ("tenure_last_success_timestamp_seconds", "1"),
+            ("tenure_last_failure_timestamp_seconds", "2"),
+            ("tenure_next_turn_timestamp_seconds", "3"),
+            ("tenure_credential_expires_timestamp_seconds", "4.5"),
+            ("tenure_elections_won_total", "5"),
+            ("tenure_stand_downs_total", "6"),
+            ("tenure_turns_triggered_total", "7"),
+            ("tenure_turns_past_due_total", "8"),
+            ("tenure_slots_missed_total", "9"),
+            ("tenure_turns_refused_total", "10"),
+            ("tenure_preemptions_total", "11"),
+        ] {
+            let line = text.lines().find(|line| line.starts_with(&format!("{name}{{")));
+            assert!(line.unwrap().ends_with(&format!("}} {value}")), "{name}: {line:?}");
+        }
+    }
+
+    #[test]
+    fn an_observer_does_not_say_that_nobody_leads() {
+        let of_candidate = ["is_leader", "ready", "term", "valid_for_seconds"];
+        let shows = |text: &str, name| text.contains(&format!("\ntenure_{name}{{"));
+        let (candidate, observer) = (text_of(TEXT, board()), text_of(TEXT, board().of_observer()));
+        for name in of_candidate {
+            assert_eq!((shows(&candidate, name), shows(&observer, name)), (true, false), "{name}");
+        }
+        assert!(shows(&observer, "elections_won_total"), "{observer}");
     }
 
     /// The table that people read has each figure, and no other.
@@ -139,10 +196,9 @@ mod tests {
             let known = name.starts_with("tenure_") || name.starts_with("process_");
             known.then(|| (name.to_owned(), rest.split(' ').next().unwrap().to_owned()))
         });
-        let sample = Sample { labels: Vec::new(), value: Value::Whole(0) };
-        let texts = Figure::all().map(|figure| text(false, figure, std::slice::from_ref(&sample)));
-        let texts = texts.collect::<String>();
-        let shown = texts.lines().filter_map(|line| {
+        let (mut text, sample) = (String::new(), [Sample::of(Value::Whole(0))]);
+        Figure::all().for_each(|figure| write(&mut text, false, figure, &sample));
+        let shown = text.lines().filter_map(|line| {
             let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
             Some((name.to_owned(), kind.to_owned()))
         });
@@ -153,13 +209,14 @@ mod tests {
     fn open_metrics_is_for_who_asks_for_it() {
         let asked =
             "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;version=0.0.4;q=0.5";
-        for (accept, kind) in
-            [(asked, OPEN_METRICS), ("*/*", TEXT), ("text/plain", TEXT), ("", TEXT)]
-        {
-            let told = exposition(accept, Vec::new(), Duration::ZERO);
-            assert_eq!(told.headers()["content-type"], kind, "{accept}");
+        for (accept, kind, ends) in [
+            (asked, OPEN_METRICS, true),
+            ("*/*", TEXT, false),
+            ("text/plain", TEXT, false),
+            ("", TEXT, false),
+        ] {
+            let (told, text) = exposition(accept, &[], Duration::ZERO);
+            assert_eq!((told, text.ends_with("\n# EOF\n")), (kind, ends), "{accept}");
         }
-        let last = |open| parts(open, vec![board()], Duration::ZERO).last().unwrap();
-        assert!(last(true) == "# EOF\n" && !last(false).contains("# EOF"));
     }
 }

@@ -38,8 +38,9 @@ pub struct Figure {
 enum Read {
     /// Of a candidate, and not of an observer.
     Candidate(fn(&Board, Duration, &mut Samples<'_>)),
+    /// Of both.
     Everybody(fn(&Board, Duration, &mut Samples<'_>)),
-    /// What everybody counts.
+    /// A count, of both.
     Counted(fn(&Counts) -> u64),
     /// Of the process: none where the system does not tell.
     Process(fn() -> Option<Sample>),
@@ -264,24 +265,25 @@ impl Figure {
     #[must_use]
     pub fn samples(&self, boards: &[Arc<Board>], now: Duration) -> Vec<Sample> {
         let mut all = Vec::new();
+        if let Process(read) = self.read {
+            all.extend(read());
+            return all;
+        }
         for board in boards {
             let mut to = Samples { board, all: &mut all };
             match self.read {
-                Candidate(_) if board.metrics.observes => {}
-                Candidate(read) | Everybody(read) => read(board, now, &mut to),
+                Candidate(read) if !board.metrics.observes => read(board, now, &mut to),
+                Everybody(read) => read(board, now, &mut to),
                 Counted(read) => to.whole(read(&board.metrics.counts())),
-                Process(_) => {}
+                Candidate(_) | Process(_) => {}
             }
-        }
-        if let Process(read) = self.read {
-            all.extend(read());
         }
         all
     }
 }
 
 impl Sample {
-    fn of(value: Value) -> Self {
+    pub(super) fn of(value: Value) -> Self {
         Self { labels: Vec::new(), value }
     }
 }
@@ -294,7 +296,7 @@ fn leads(board: &Board, now: Duration) -> Option<(u64, Duration)> {
     }
 }
 
-/// An instant of its record, in nanoseconds since 1970.
+/// An instant of its record: `which` gives it in nanoseconds since 1970.
 fn on_record(board: &Board, which: impl FnOnce(&Turns) -> Option<u64>) -> Option<DateTime<Utc>> {
     let at = which(board.state().turns.as_ref()?)?;
     Some(DateTime::from_timestamp_nanos(i64::try_from(at).unwrap_or(i64::MAX)))

@@ -1,6 +1,6 @@
 //! What is answered to whom.
 
-use super::answers::{answer, has, refuse};
+use super::answers::{answer, has, refuse, shown};
 use super::board::Readiness;
 use super::control;
 use super::exposition::exposition;
@@ -15,6 +15,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri, header};
 use axum::routing::get;
 use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 
 pub(super) fn router(roster: Roster) -> Router {
     Router::new()
@@ -175,10 +176,15 @@ async fn metrics(State(roster): State<Roster>, uri: Uri, headers: HeaderMap) -> 
         Ok(asked) => asked,
         Err(refusal) => return *refusal,
     };
-    let boards = asked.iter().map(|face| face.board.clone()).collect();
+    let boards: Vec<_> = asked.iter().map(|face| face.board.clone()).collect();
     let now = roster.clock().now();
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    exposition(&accept.collect::<Vec<_>>().join(","), boards, now)
+    let accept = accept.collect::<Vec<_>>().join(",");
+    // Of thousands of candidates that takes a while. Others are answered meanwhile.
+    match spawn_blocking(move || exposition(&accept, &boards, now)).await {
+        Ok((kind, text)) => shown(kind, text),
+        Err(_) => refuse("the figures could not be written"),
+    }
 }
 
 async fn nothing() -> Response<Body> {

@@ -186,7 +186,7 @@ fn status(head: &str) -> u16 {
 /// Head and body of the answer to whoever asks by this name.
 async fn exchange(server: &Server, path: &str, host: &str) -> (String, String) {
     let mut stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
-    let request = format!("{path} HTTP/1.0\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    let request = format!("{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).await.unwrap();

@@ -326,8 +326,21 @@ fn was_hostile(history: &History, at: Millis, counts: Millis) -> bool {
 struct Offer {
     who: Who,
     since: Millis,
+    /// The lease id of its successor.
+    to: Option<u128>,
     /// Neither answered nor taken nor followed by a release.
     open: bool,
+}
+
+/// Whether its leader could not reach the store at any time since the offer.
+fn was_cut_off(history: &History, offer: &Offer, at: Millis) -> bool {
+    let cuts_off = |entry: &Entry| match entry.what {
+        What::Struck(Fault::PartitionOne | Fault::PartitionAll, who, until) => {
+            until >= offer.since && who.is_none_or(|who| who == offer.who)
+        }
+        _ => false,
+    };
+    history.entries.iter().take_while(|entry| entry.at <= at).any(cuts_off)
 }
 
 fn offered(history: &History, who: Who) -> Millis {
@@ -349,9 +362,13 @@ fn changes(history: &History) -> Vec<Violation> {
         {
             said.insert(lease, *at);
         }
-        // Whoever acquires, the successor or one that broke the lease: nothing is left to release.
-        if history.carried_out(*what).is_some_and(|asked| asked.step == Step::Acquire) {
-            offers.values_mut().for_each(|offer| offer.open = false);
+        // Its leader sees that, and has nothing to release. Nor has it where another one broke its lease while it was cut off.
+        if let Some(taken) = history.carried_out(*what).filter(|asked| asked.step == Step::Acquire)
+        {
+            let those = offers
+                .values_mut()
+                .filter(|offer| offer.to == taken.lease || was_cut_off(history, offer, *at));
+            those.for_each(|offer| offer.open = false);
         }
         match *what {
             What::Sent(number) => {
@@ -363,13 +380,13 @@ fn changes(history: &History) -> Vec<Violation> {
                 match (asked.step, offers.get_mut(&lease)) {
                     // It was decided before that one stood still, or its clock was set.
                     (Step::HandOver, None) if overdue[who] == Some(*at) => {
-                        offers.insert(lease, Offer { who, since: *at, open: false });
+                        offers.insert(lease, Offer { who, since: *at, to: asked.to, open: false });
                     }
                     (Step::HandOver, None) => {
                         // Nothing more is sent while the settings cannot be used.
                         let spoilt = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
                         let open = !spoilt.into_iter().any(|fault| history.meets(fault, who, *at));
-                        offers.insert(lease, Offer { who, since: *at, open });
+                        offers.insert(lease, Offer { who, since: *at, to: asked.to, open });
                         let age = asked.to.and_then(|to| Some(at - said.get(&to)?));
                         let took = looks[who].2;
                         let fresh = FRESH - FOR_REQUESTS + FOR_REQUESTS.max(6 * took);

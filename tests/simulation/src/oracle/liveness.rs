@@ -263,18 +263,21 @@ fn takes_over(history: &History) -> Millis {
 fn is_undisturbed(history: &History, loss: &Loss, end: Millis) -> bool {
     let timeout = history.lives.iter().map(|life| life.periods.timeout).max().unwrap_or(0);
     let from = loss.at.saturating_sub(BEFORE + timeout.saturating_sub(TIMEOUT));
-    // It contends again: where it is the first one, the others wait for it.
-    let mut later = history.entries.iter().filter(|entry| entry.at > loss.at && entry.at <= end);
+    // The old leader contends again. Where it is the first one, by slow round trips, the others wait for it.
+    let quick_until = end.saturating_sub(4 * history.latency);
+    let mut later =
+        history.entries.iter().filter(|entry| entry.at > loss.at && entry.at <= quick_until);
     let is_first_again = later.find_map(|entry| {
         let acquired = history.carried_out(entry.what)?;
         (acquired.step == Step::Acquire).then_some(acquired.who == loss.who)
     });
     let disturbed = history.entries.iter().any(|Entry { at, what }| match *what {
-        // What befell the old leader before does not keep the others from taking over, unless it lasts and the old leader is
-        // the first one again; what befalls it later may.
-        What::Struck(_, who, until) => {
-            let lasts = until > loss.at && is_first_again == Some(true);
-            let before = who == Some(loss.who) && *at <= loss.at && !lasts;
+        // What befell the old leader before does not keep the others from taking over, but for these slow round trips; what
+        // befalls it later may.
+        What::Struck(fault, who, until) => {
+            let slows =
+                fault == Fault::SlowTrips && until > loss.at && is_first_again == Some(true);
+            let before = who == Some(loss.who) && *at <= loss.at && !slows;
             !before && *at <= end && until >= from
         }
         _ => false,
