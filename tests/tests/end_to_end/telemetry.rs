@@ -226,10 +226,14 @@ async fn figures_arrive_by_their_names() {
     let mut ada = Candidate::spawn("ada", run(&group, collector.address, &["--", "true"])).unwrap();
     let value = |all: &Arrived, name: &str, label: Option<&str>| {
         let metric = all.metrics.iter().rfind(|metric| metric.name == name)?;
+        let counts = ["tenure_turns", "process_cpu_seconds"].contains(&name);
         let points = match metric.data.as_ref()? {
-            metric::Data::Gauge(gauge) => &gauge.data_points,
+            metric::Data::Gauge(gauge) => {
+                assert!(!counts, "{name}");
+                &gauge.data_points
+            }
             metric::Data::Sum(sum) => {
-                assert!(sum.is_monotonic, "{name}");
+                assert!(counts && sum.is_monotonic, "{name}");
                 &sum.data_points
             }
             _ => return None,
