@@ -187,7 +187,7 @@ fn a_word_is_one_of_those_that_are_known() {
     let mut wrong = given(&["--log", "xml"]);
     assert_eq!(wrong.word(&LOG), "text");
     assert_eq!(sources(&wrong), ["--log xml"]);
-    assert_eq!(wrong.complaints[0].problem, "\"xml\" is not text or json");
+    assert_eq!(wrong.complaints[0].problem, "\"xml\" is not one of: text, json");
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl Configuration {
         if let Some(word) = words.iter().find(|word| **word == text.trim()) {
             return word;
         }
-        let problem = format!("\"{}\" is not {}", shown(&text), words.join(" or "));
+        let problem = format!("\"{}\" is not one of: {}", shown(&text), words.join(", "));
         self.complain(setting, &problem, "choose one of them");
         setting.default
     }
