@@ -209,7 +209,7 @@ async fn a_leader_that_comes_too_late_holds_back_the_others_and_is_told_of_once(
 }
 
 /// What became of one election.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Course {
     renewals: u32,
     /// What should not have happened.
@@ -225,7 +225,12 @@ async fn all_of_a_hundred_elections_are_led_and_none_is_lost() {
     let leave = watch::Sender::new(false);
     let mut candidates = JoinSet::new();
     for number in 0..MANY {
-        let settings = settings(&store).with(names::ELECTION, format!("tests/{number}"));
+        // Renewed often, and with much time for each: on a busy machine steps and answers come late.
+        let settings = settings(&store)
+            .with(names::ELECTION, format!("tests/{number}"))
+            .with(names::LEASE, "60s")
+            .with(names::RENEW, "2s")
+            .with(names::REQUEST_TIMEOUT, "10s");
         let component = first.for_candidate(settings, &clock);
         component.check().await.unwrap();
         let told = courses.clone();
@@ -254,8 +259,9 @@ async fn all_of_a_hundred_elections_are_led_and_none_is_lost() {
     drop(told.wait_for(done).await.unwrap());
     leave.send_replace(true);
     candidates.join_all().await;
-    for (number, course) in &*courses.borrow() {
-        assert_eq!(course.wrong, [], "election {number}");
-        assert!(course.renewals >= 3, "election {number}");
-    }
+    // Of that one the waiting may have ended, whatever the others had come to.
+    let courses = courses.borrow();
+    let wrong = courses.iter().filter(|(_, course)| !course.wrong.is_empty());
+    assert!(wrong.clone().next().is_none(), "{:?}", wrong.collect::<Vec<_>>());
+    assert!(courses.values().all(|course| course.renewals >= 3), "{courses:?}");
 }
