@@ -59,7 +59,7 @@ impl Board {
             candidate: candidate.to_owned(),
             election: election.to_owned(),
             state: Mutex::new(state),
-            metrics: Metrics::new(election, candidate),
+            metrics: Metrics::new(),
             replacement: None,
             expiry: None,
             changed: Mutex::new(Some(watch::Sender::new(()))),

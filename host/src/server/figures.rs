@@ -14,11 +14,11 @@ use Read::{Candidate, Counted, Everybody, Process};
 /// What a figure is, in the words of Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It only rises.
+    /// A number that only rises.
     Counter,
-    /// It is true now.
+    /// What is true now.
     Gauge,
-    /// Times.
+    /// How long something took, each time.
     Histogram,
 }
 
@@ -36,13 +36,13 @@ pub struct Figure {
 
 #[derive(Clone, Copy, Debug)]
 enum Read {
-    /// Of a candidate, and not of an observer.
+    /// Of candidates, not of observers.
     Candidate(fn(&Board, Duration, &mut Samples<'_>)),
-    /// Of both.
+    /// Of candidates and observers.
     Everybody(fn(&Board, Duration, &mut Samples<'_>)),
-    /// A count, of both.
+    /// A count of candidates and observers.
     Counted(fn(&Counts) -> u64),
-    /// Of the process: none where the system does not tell.
+    /// Of the process. None where the system does not tell.
     Process(fn() -> Option<Sample>),
 }
 
@@ -50,12 +50,12 @@ enum Read {
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// By name. Values are as they were given, with any characters.
-    pub labels: Vec<(&'static str, Arc<str>)>,
+    pub labels: Vec<(&'static str, String)>,
     /// The value.
     pub value: Value,
 }
 
-/// What a sample is.
+/// The value of a sample.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A count, or another whole number.
@@ -88,10 +88,9 @@ impl Samples<'_> {
         }
     }
 
-    fn labelled<const N: usize>(&mut self, more: [(&'static str, Arc<str>); N], value: Value) {
-        let metrics = &self.board.metrics;
-        let names =
-            [("election", metrics.election.clone()), ("candidate", metrics.candidate.clone())];
+    fn labelled<const N: usize>(&mut self, more: [(&'static str, String); N], value: Value) {
+        let Board { election, candidate, .. } = self.board;
+        let names = [("election", election.clone()), ("candidate", candidate.clone())];
         self.all.push(Sample { labels: names.into_iter().chain(more).collect(), value });
     }
 }

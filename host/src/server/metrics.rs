@@ -4,7 +4,7 @@ use crate::contract::{Exchange, ExchangeResult, ProblemClass, Turn};
 use crate::handler::TurnEnd;
 use crate::runner::{self, Event};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The request whose times are worth a histogram: the lease depends on it.
@@ -83,10 +83,10 @@ pub(super) struct Counts {
     pub elected: u64,
     pub stood_down: u64,
     /// By verb and result.
-    pub requests: BTreeMap<(Arc<str>, &'static str), u64>,
+    pub requests: BTreeMap<(String, &'static str), u64>,
     pub renewals: Times,
     /// By their outcome.
-    pub turns: BTreeMap<Arc<str>, u64>,
+    pub turns: BTreeMap<String, u64>,
     pub turn_times: Times,
     /// A turn has begun, and not ended.
     works: bool,
@@ -99,24 +99,22 @@ pub(super) struct Counts {
     pub problems: BTreeMap<&'static str, u64>,
 }
 
-/// All that one candidate counts, and what it is called by.
+/// All that one candidate counts.
 #[derive(Debug)]
 pub(super) struct Metrics {
-    pub(super) election: Arc<str>,
-    pub(super) candidate: Arc<str>,
     /// Whether it only observes: who leads, and who could, is for candidates to say.
     pub(super) observes: bool,
     counts: Mutex<Counts>,
 }
 
 impl Metrics {
-    pub(super) fn new(election: &str, candidate: &str) -> Self {
+    pub(super) fn new() -> Self {
         let counts = Counts {
             elected: 0,
             stood_down: 0,
             requests: BTreeMap::new(),
             renewals: Times::by(renewal_bounds()),
-            turns: ENDS.iter().map(|end| (end.to_string().into(), 0)).collect(),
+            turns: ENDS.iter().map(|end| (end.to_string(), 0)).collect(),
             turn_times: Times::by(turn_bounds()),
             works: false,
             triggered: 0,
@@ -126,12 +124,7 @@ impl Metrics {
             preempted: 0,
             problems: CLASSES.iter().map(|class| (class.name(), 0)).collect(),
         };
-        Self {
-            election: election.into(),
-            candidate: candidate.into(),
-            observes: false,
-            counts: Mutex::new(counts),
-        }
+        Self { observes: false, counts: Mutex::new(counts) }
     }
 
     pub(super) fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -147,7 +140,7 @@ impl Metrics {
             ExchangeResult::Nonsense => "nonsense",
             ExchangeResult::Unanswered => "unanswered",
         };
-        let verb = exchange.what.replace(' ', "-").into();
+        let verb = exchange.what.replace(' ', "-");
         let mut counts = self.counts();
         *counts.requests.entry((verb, result)).or_default() += 1;
         if let Some(took) = renewal(exchange) {
@@ -175,7 +168,7 @@ impl Metrics {
             Event::TurnEnded { end, elapsed, .. } => {
                 counts.works = false;
                 counts.preempted += u64::from(matches!(end, TurnEnd::CutOff | TurnEnd::TimedOut));
-                *counts.turns.entry(end.to_string().into()).or_default() += 1;
+                *counts.turns.entry(end.to_string()).or_default() += 1;
                 counts.turn_times.add(*elapsed);
             }
             Event::Problem { class, .. } => *counts.problems.entry(class.name()).or_default() += 1,

@@ -259,7 +259,7 @@ async fn all_of_a_hundred_elections_are_led_and_none_is_lost() {
     drop(told.wait_for(done).await.unwrap());
     leave.send_replace(true);
     candidates.join_all().await;
-    // Of that one the waiting may have ended, whatever the others had come to.
+    // The wait may have ended because of one of them, before the others had come so far.
     let courses = courses.borrow();
     let wrong = courses.iter().filter(|(_, course)| !course.wrong.is_empty());
     assert!(wrong.clone().next().is_none(), "{:?}", wrong.collect::<Vec<_>>());

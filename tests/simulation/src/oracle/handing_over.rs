@@ -332,7 +332,7 @@ struct Offer {
     open: bool,
 }
 
-/// Whether its leader could not reach the store at any time since the offer.
+/// Whether its leader was cut off from the store at some time since the offer.
 fn was_cut_off(history: &History, offer: &Offer, at: Millis) -> bool {
     let cuts_off = |entry: &Entry| match entry.what {
         What::Struck(Fault::PartitionOne | Fault::PartitionAll, who, until) => {

@@ -16,7 +16,7 @@ async fn processes_come_and_go_and_no_share_is_worked_for_twice() {
         shares: 8,
         rounds: 1,
         quiet: Duration::ZERO,
-        // Long enough that a member on a busy machine is not missed.
+        // Long enough that a member on a busy machine is not taken for gone.
         options: ["--lease", "30s"].map(str::to_owned).to_vec(),
     };
     let course = rounds.play(&store).await.unwrap();
