@@ -46,6 +46,8 @@ pub fn i9(history: &History) -> Vec<Violation> {
                 match (asked.step, &asked.write) {
                     (Step::Acquire, _) if lease[who] != asked.lease => {
                         (lease[who], wrote[who]) = (asked.lease, false);
+                        // The lease of whoever wrote before has ended: that is judged where it ended.
+                        holder = None;
                     }
                     (_, Some(_)) if asked.lease == lease[who] => {
                         (wrote[who], holder) = (true, Some(who));
@@ -63,9 +65,11 @@ pub fn i9(history: &History) -> Vec<Violation> {
             What::Answered(number, Answer { status: 200, .. })
                 if history.asked[number].step == Step::Look =>
             {
-                let shown = &mut shown[history.asked[number].who];
-                // Some answers are not the store's.
+                let asked = &history.asked[number];
+                let shown = &mut shown[asked.who];
+                // Some answers are not the store's: they tell no time of the service.
                 if let Some((writes, promise)) = looks[number]
+                    && asked.told.is_some()
                     && shown.0 != writes
                 {
                     *shown = (writes, *at, promise);
