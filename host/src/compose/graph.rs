@@ -7,8 +7,13 @@ use wac_graph::{CompositionGraph, NodeId, PackageId};
 /// The interface by which a handler is called.
 pub const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";
 
-/// The variables that a component is given.
-pub const ENVIRONMENT: &str = "wasi:cli/environment@0.2.0";
+/// The variables that a component is given, in the version that the filter has.
+const ENVIRONMENT: &str = "wasi:cli/environment@0.2.0";
+
+/// Whether an import has them, in whatever version.
+pub fn is_environment(import: &str) -> bool {
+    import.starts_with("wasi:cli/environment@")
+}
 
 /// Plugs `handler` into `socket`, and `filter` between the handler and its environment.
 ///
@@ -19,11 +24,21 @@ pub fn plug(socket: &[u8], handler: &[u8], filter: &[u8]) -> Result<Vec<u8>, Str
     let socket = register(&mut graph, "tenure:socket", socket)?;
     let handler = register(&mut graph, "tenure:handler", handler)?;
     let work = graph.instantiate(handler);
-    if let Some(environment) = import(&graph, handler, ENVIRONMENT) {
+    // An import that is left without an argument is the platform's, with the secrets of the election.
+    let environments: Vec<_> =
+        imports(&graph, handler).filter(|name| is_environment(name)).cloned().collect();
+    if let Some(other) = environments.iter().find(|name| !same(name, ENVIRONMENT)) {
+        return Err(format!(
+            "it imports {other}, which is not filtered; build it for {ENVIRONMENT}"
+        ));
+    }
+    if !environments.is_empty() {
         let filter = register(&mut graph, "tenure:filter", filter)?;
         let filter = graph.instantiate(filter);
         let filtered = alias(&mut graph, filter, ENVIRONMENT)?;
-        argue(&mut graph, work, &environment, filtered)?;
+        for environment in environments {
+            argue(&mut graph, work, &environment, filtered)?;
+        }
     }
     let elector = graph.instantiate(socket);
     let plugged = alias(&mut graph, work, LEADER_HANDLER)?;
@@ -35,8 +50,11 @@ pub fn plug(socket: &[u8], handler: &[u8], filter: &[u8]) -> Result<Vec<u8>, Str
 
 /// The import of a component that has this name, in whatever version.
 fn import(graph: &CompositionGraph, package: PackageId, name: &str) -> Option<String> {
-    let world = &graph.types()[graph[package].ty()];
-    world.imports.keys().find(|known| same(known, name)).cloned()
+    imports(graph, package).find(|known| same(known, name)).cloned()
+}
+
+fn imports(graph: &CompositionGraph, package: PackageId) -> impl Iterator<Item = &String> {
+    graph.types()[graph[package].ty()].imports.keys()
 }
 
 fn alias(graph: &mut CompositionGraph, instance: NodeId, name: &str) -> Result<NodeId, String> {

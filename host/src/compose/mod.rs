@@ -79,7 +79,7 @@ pub fn compose(handler: &[u8]) -> Result<Composed, ComposeError> {
     }
     let bytes = graph::plug(ELECTION_COMPONENT, handler, FILTER).map_err(ComposeError::Misfit)?;
     let (_, exports) = world(&bytes).map_err(ComposeError::Misfit)?;
-    let filtered = reaches.iter().any(|name| order::same(name, graph::ENVIRONMENT));
+    let filtered = reaches.iter().any(|name| graph::is_environment(name));
     Ok(Composed { bytes, exports, reaches, filtered })
 }
 

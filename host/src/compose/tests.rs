@@ -81,3 +81,20 @@ fn names_of_parts_are_left_out() {
     // The build did it already.
     assert_eq!(strip::without_names(EXAMPLE_HANDLER).unwrap(), EXAMPLE_HANDLER);
 }
+
+#[test]
+fn a_handler_whose_environment_would_not_be_filtered_is_refused() {
+    let other = |version: &[u8]| {
+        let mut handler = EXAMPLE_HANDLER.to_vec();
+        let (from, to) =
+            (b"wasi:cli/environment@0.2.", [b"wasi:cli/environment@", version].concat());
+        let places: Vec<_> =
+            (0..handler.len()).filter(|at| handler[*at..].starts_with(from)).collect();
+        assert!(!places.is_empty());
+        places.iter().for_each(|at| handler[*at..*at + to.len()].copy_from_slice(&to));
+        handler
+    };
+    assert!(compose(&other(b"0.2.")).unwrap().filtered);
+    let refused = compose(&other(b"0.3.")).unwrap_err().to_string();
+    assert!(refused.contains("it imports wasi:cli/environment@0.3."), "{refused}");
+}

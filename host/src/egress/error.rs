@@ -63,7 +63,9 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
     if find::<Unresolved>(error).is_some() || pooled.is_some_and(reqwest::Error::is_dns) {
         return Error::DnsError { rcode: Some(innermost(error)), info_code: None };
     }
-    let io = find::<io::Error>(error).map(io::Error::kind);
+    // One that wraps another says less than that.
+    let mut kinds = causes(error).filter_map(|cause| cause.downcast_ref()).map(io::Error::kind);
+    let io = kinds.find(|kind| *kind != io::ErrorKind::Other);
     let connecting = pooled.is_some_and(reqwest::Error::is_connect)
         || find(error).is_some_and(legacy::Error::is_connect);
     if io == Some(io::ErrorKind::TimedOut)
@@ -76,19 +78,21 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
         };
     }
     match io {
-        Some(io::ErrorKind::ConnectionRefused) => Error::ConnectionRefused,
+        // Of a connection that there is, all of them say the same: what was written may have arrived.
         Some(
-            io::ErrorKind::ConnectionReset
+            io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
             | io::ErrorKind::ConnectionAborted
             | io::ErrorKind::BrokenPipe
             | io::ErrorKind::UnexpectedEof,
-        ) => Error::ConnectionTerminated,
-        // Of a connection that there is, it says no more than a reset does: what was written may have arrived.
+        ) => match connecting {
+            true => Error::ConnectionRefused,
+            false => Error::ConnectionTerminated,
+        },
         Some(io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable) => {
-            if connecting {
-                Error::DestinationIpUnroutable
-            } else {
-                Error::ConnectionTerminated
+            match connecting {
+                true => Error::DestinationIpUnroutable,
+                false => Error::ConnectionTerminated,
             }
         }
         _ => translate_rest(error),

@@ -2,14 +2,17 @@
 
 use super::body::{OfTurn, Streamed};
 use super::budget::{Budget, CHUNK, Charge, Charged, OPEN_BODY, weight};
+use super::client::CONNECT;
 use super::error::{Prohibited, find, translate};
 use super::permit::Permit;
 use super::place::Place;
 use super::turn::{Connections, Courier, Queued, READ_AHEAD};
 use super::{AllowList, Clients};
 use bytes::Bytes;
+use http::Method;
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
+use hyper::upgrade::OnUpgrade;
 use reqwest::Url;
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -113,6 +116,10 @@ impl Gate {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Error::HttpRequestUriInvalid);
         }
+        // A tunnel is no request: nothing in it would have the term.
+        if request.method() == Method::CONNECT {
+            return Err(Error::HttpRequestMethodInvalid);
+        }
         if !policy.allow.allows(&url) {
             let origin = url.origin().ascii_serialization();
             (self.tell)(format!("a request to {origin} was refused: it is not allowed"));
@@ -150,7 +157,9 @@ impl Gate {
         };
         drop(open);
 
-        let sent = timeout(first_byte, self.exchange(head, url, body, place.clone())).await;
+        let connect = CONNECT.min(options.connect_timeout.unwrap_or(CONNECT));
+        let sent =
+            timeout(first_byte, self.exchange(head, url, body, place.clone(), connect)).await;
         let response = sent.map_err(|_| Error::ConnectionReadTimeout)??;
         let pause = policy.patience.min(options.between_bytes_timeout.unwrap_or(Duration::MAX));
         let turn = match turn {
@@ -230,6 +239,7 @@ impl Gate {
         url: Url,
         body: Bytes,
         place: Option<Place>,
+        connect_within: Duration,
     ) -> Result<http::Response<WasiBody>, Error> {
         match &self.way {
             Way::Pooled(clients) => {
@@ -256,8 +266,11 @@ impl Gate {
                 *request.uri_mut() =
                     url.as_str().parse().map_err(|_| Error::HttpRequestUriInvalid)?;
                 *request.headers_mut() = head.headers;
-                let answer = courier.send(request, place).await;
-                let answer = answer.map_err(|error| self.explain(&error))?;
+                let answer = courier.send(request, place, connect_within).await;
+                let mut answer = answer.map_err(|error| self.explain(&error))?;
+                // The connection, if the server has it stand for something else from now on. Kept, it would outlast
+                // its place.
+                answer.extensions_mut().remove::<OnUpgrade>();
                 Ok(answer.map(|body| body.map_err(|error| translate(&error)).boxed_unsync()))
             }
         }

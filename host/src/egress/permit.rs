@@ -12,6 +12,8 @@ use tokio::sync::watch;
 pub(super) struct Permit {
     lease: Deadline,
     open: watch::Receiver<bool>,
+    /// Tells that there is one more.
+    _held: watch::Receiver<()>,
 }
 
 /// The other end of a permit. Once it is dropped, nothing of the turn is on its way into the
@@ -23,9 +25,10 @@ pub(super) struct Revoke(watch::Sender<bool>);
 pub(super) struct Over;
 
 impl Permit {
-    pub(super) fn new(lease: Deadline) -> (Self, Revoke) {
+    /// One that `permits` knows of: it is closed when this is dropped, and all clones are.
+    pub(super) fn new(lease: Deadline, permits: &watch::Sender<()>) -> (Self, Revoke) {
         let (revoke, open) = watch::channel(true);
-        (Self { lease, open }, Revoke(revoke))
+        (Self { lease, open, _held: permits.subscribe() }, Revoke(revoke))
     }
 
     /// Does something that may send, in the same call in which the deadline was checked. It must

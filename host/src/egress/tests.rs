@@ -22,6 +22,7 @@ use http_body_util::{BodyExt, Empty, Full};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
@@ -183,6 +184,97 @@ async fn errors_keep_their_kind() {
         assert!(matches!(closed, Err(Error::ConnectionTerminated)), "{closed:?}");
         let refused = send(&gate, &url, "").await;
         assert!(matches!(refused, Err(Error::ConnectionRefused)), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_before_it_is_one_was_refused() {
+    for of_turn in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (turn, _connections) = turn_gate(address, for_ever());
+        let gate = if of_turn { turn } else { component_gate(address) };
+        let closes = async { drop(listener.accept().await.unwrap()) };
+        let url = format!("https://{address}/");
+        let (closed, ()) = tokio::join!(send(&gate, &url, ""), closes);
+        assert!(matches!(closed, Err(Error::ConnectionRefused)), "{closed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_handler_says_how_long_a_connection_may_take() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (gate, _connections) = turn_gate(address, for_ever());
+    let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
+    // Its handshake is never answered.
+    let request = http::Request::get(format!("https://{address}/")).body(body).unwrap();
+    let connect_timeout = Some(Duration::from_millis(20));
+    let options = RequestOptions { connect_timeout, ..RequestOptions::default() };
+    let late = gate.send(request, options).await;
+    assert!(matches!(late, Err(Error::ConnectionTimeout)), "{late:?}");
+}
+
+#[tokio::test]
+async fn nothing_but_requests_leaves() {
+    let server = server().await;
+    let (turn, _connections) = turn_gate(server.address, for_ever());
+    let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
+    let tunnel = http::Request::connect(format!("http://{}/", server.address)).body(body).unwrap();
+    let refused = turn.send(tunnel, RequestOptions::default()).await;
+    assert!(matches!(refused, Err(Error::HttpRequestMethodInvalid)), "{refused:?}");
+    assert_eq!(server.arrived(), 0);
+}
+
+#[tokio::test]
+async fn a_connection_that_becomes_something_else_is_closed() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (gate, _connections) = turn_gate(address, for_ever());
+    let switches = async {
+        let (mut peer, _) = listener.accept().await.unwrap();
+        let mut asked = vec![0; 4096];
+        let _ = peer.read(&mut asked).await.unwrap();
+        let switched =
+            b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
+        peer.write_all(switched).await.unwrap();
+        peer
+    };
+    let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
+    let request = http::Request::get(format!("http://{address}/")).body(body).unwrap();
+    let send = gate.clone().send(request, RequestOptions::default());
+    let (_answer, mut peer) = tokio::join!(send, switches);
+    // While the answer is kept.
+    assert_eq!(peer.read(&mut [0]).await.unwrap(), 0);
+}
+
+/// Linux shows which timer a connection has: 2 is the one that asks whether the peer is still there.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_peer_that_vanished_is_noticed() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (gate, _connections) = turn_gate(address, for_ever());
+    let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
+    let request = http::Request::get(format!("http://{address}/")).body(body).unwrap();
+    let look = async {
+        let (mut peer, from) = listener.accept().await.unwrap();
+        let _ = peer.read(&mut [0; 4096]).await.unwrap();
+        let port = format!(":{:04X}", from.port());
+        loop {
+            let all = std::fs::read_to_string("/proc/net/tcp").unwrap();
+            let mut rows = all.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
+            let own = rows.find(|row| row[1].ends_with(&port)).expect("the connection");
+            // Until what was written is acknowledged, it has another one.
+            if !own[5].starts_with("01") {
+                return own[5][..2].to_owned();
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        timer = look => assert_eq!(timer, "02"),
+        sent = gate.send(request, RequestOptions::default()) => panic!("{sent:?}"),
     }
 }
 

@@ -4,7 +4,7 @@ use super::client::{CONNECT, USER_AGENT};
 use super::lookup::{Directory, Lookups, Machine};
 use super::names::Names;
 use super::permit::{Permit, Revoke};
-use super::place::{PLACE, Place};
+use super::place::{Place, REQUEST, connect_within};
 use super::term::reads_as;
 use super::wire::Wire;
 use super::{Authorities, TermHeader, tls};
@@ -25,9 +25,10 @@ use rustls::pki_types::ServerName;
 use std::future::ready;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 use tenure_webhook::{ELECTION_HEADER, election_value};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
@@ -43,6 +44,13 @@ pub(super) const AT_A_TIME: usize = 64;
 /// Bytes that are read of a connection before they are taken: no head of an answer is longer.
 pub(super) const READ_AHEAD: usize = 128 * 1024;
 
+/// A peer that is not heard of for so long is asked whether it is still there, and asked again after [`ASK_AGAIN`], and
+/// twice more. It keeps a call alive that waits for long, too: what passes connections on forgets idle ones, often
+/// after minutes.
+const IDLE: Duration = Duration::from_secs(30);
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+const ASKED: u32 = 3;
+
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// What all turns of a handler have in common.
@@ -53,6 +61,8 @@ pub(crate) struct Outlet {
     authorities: Arc<Authorities>,
     /// Made when it is first needed, and then kept: a TLS session can be resumed in another turn.
     pub(super) tls: Tls,
+    /// Its receivers are the permits of all turns.
+    permits: watch::Sender<()>,
 }
 
 /// Waits until there is room for one more request.
@@ -92,7 +102,11 @@ impl Outlet {
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT));
-        Self { term, tcp, authorities: Arc::default(), tls: Arc::default() }
+        tcp.set_keepalive(Some(IDLE));
+        tcp.set_keepalive_interval(Some(ASK_AGAIN));
+        tcp.set_keepalive_retries(Some(ASKED));
+        let permits = watch::Sender::new(());
+        Self { term, tcp, authorities: Arc::default(), tls: Arc::default(), permits }
     }
 
     /// Trusts `authorities` beside the platform's.
@@ -102,7 +116,7 @@ impl Outlet {
 
     /// Lets a turn of `election` under `term` send while its lease holds.
     pub(crate) fn open(&self, term: u64, election: &str, lease: Deadline) -> Connections {
-        let (permit, revoke) = Permit::new(lease);
+        let (permit, revoke) = Permit::new(lease, &self.permits);
         let connector = Connector {
             tcp: self.tcp.clone(),
             authorities: self.authorities.clone(),
@@ -131,6 +145,11 @@ impl Outlet {
         });
         Connections { courier, _revoke: revoke }
     }
+
+    /// Completes when all connections of turns that are over have been closed, and nobody makes another one.
+    pub(crate) async fn closed(&self) {
+        self.permits.closed().await;
+    }
 }
 
 impl Courier {
@@ -149,6 +168,7 @@ impl Courier {
         &self,
         mut request: http::Request<Full<Bytes>>,
         place: Option<Place>,
+        connect_within: Duration,
     ) -> Result<http::Response<Incoming>, legacy::Error> {
         let headers = request.headers_mut();
         // The client sets it from the URL.
@@ -169,7 +189,7 @@ impl Courier {
             }
             headers.insert(stamp.clone(), value.clone());
         }
-        PLACE.scope(place, self.client.request(request)).await
+        REQUEST.scope((place, connect_within), self.client.request(request)).await
     }
 }
 
@@ -213,8 +233,8 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, to: Uri) -> Self::Future {
-        let connecting = self.clone().connect(to);
-        Box::pin(async { timeout(CONNECT, connecting).await? })
+        let (connecting, within) = (self.clone().connect(to), connect_within());
+        Box::pin(async move { timeout(within, connecting).await? })
     }
 }
 

@@ -12,11 +12,22 @@ use tokio::net::TcpStream;
 pub(super) struct Wire {
     stream: TcpStream,
     permit: Permit,
+    /// Nothing came back since something was written.
+    is_unanswered: bool,
 }
 
 impl Wire {
     pub(super) fn new(stream: TcpStream, permit: Permit) -> Self {
-        Self { stream, permit }
+        Self { stream, permit, is_unanswered: false }
+    }
+
+    fn write(
+        &mut self,
+        write: impl FnOnce(Pin<&mut TcpStream>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let written = self.act(write);
+        self.is_unanswered |= matches!(written, Poll::Ready(Ok(1..)));
+        written
     }
 
     fn act<T>(
@@ -36,7 +47,7 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.act(|stream| stream.poll_write(cx, bytes))
+        self.write(|stream| stream.poll_write(cx, bytes))
     }
 
     fn poll_write_vectored(
@@ -44,7 +55,7 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.act(|stream| stream.poll_write_vectored(cx, bytes))
+        self.write(|stream| stream.poll_write_vectored(cx, bytes))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -66,14 +77,20 @@ impl AsyncRead for Wire {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.is_unanswered = false;
+        }
+        read
     }
 }
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        if self.permit.lease_is_over() {
-            // A reset instead of an orderly end: what still waits in the kernel is thrown away.
+        // What nobody answered may still wait in the kernel, which would go on sending it when the lease is long over.
+        if self.is_unanswered || self.permit.lease_is_over() {
+            // A reset instead of an orderly end: what waits is thrown away.
             let _ = self.stream.set_zero_linger();
         }
     }

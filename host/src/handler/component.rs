@@ -237,6 +237,10 @@ impl Handler for ComponentHandler {
             }
         })
     }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.outlet.closed())
+    }
 }
 
 impl fmt::Debug for ComponentHandler {

@@ -154,6 +154,7 @@ impl WebhookHandler {
 async fn one(call: &Call, gate: Gate, now: i64) -> Result<(), (Failed, String)> {
     let request =
         request(call).map_err(|_| (Failed::Final, call.failed(&other("the URL is not valid"))))?;
+    let began = Instant::now();
     let answer = match timeout(call.timeout, gate.send(request, RequestOptions::default())).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => return Err((known_of(&error), call.failed(&failure(error)))),
@@ -164,7 +165,8 @@ async fn one(call: &Call, gate: Gate, now: i64) -> Result<(), (Failed, String)> 
     };
     let status = answer.status().as_u16();
     let asked = again::asked(answer.headers().get(http::header::RETRY_AFTER), now);
-    let words = read(answer.into_body(), wanted(status)).await;
+    let left = call.timeout.saturating_sub(began.elapsed());
+    let words = read(answer.into_body(), wanted(status), WORDS.min(left)).await;
     call.judge(status, &words).map_err(|text| (Failed::Answered(status, asked), text))
 }
 
@@ -177,6 +179,10 @@ impl Handler for WebhookHandler {
                 Err(text) => TurnEnd::Failed(text),
             }
         })
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.outlet.closed())
     }
 }
 
@@ -218,7 +224,7 @@ fn request(call: &Call) -> http::Result<http::Request<WasiBody>> {
 }
 
 /// The beginning of a body, as much as comes in time: an answer is no less one without it.
-async fn read(mut body: WasiBody, most: usize) -> Vec<u8> {
+async fn read(mut body: WasiBody, most: usize, within: Duration) -> Vec<u8> {
     let mut read = Vec::new();
     let reading = async {
         while read.len() < most {
@@ -226,7 +232,7 @@ async fn read(mut body: WasiBody, most: usize) -> Vec<u8> {
             read.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
         }
     };
-    let _ = timeout(WORDS, reading).await;
+    let _ = timeout(within, reading).await;
     read
 }
 

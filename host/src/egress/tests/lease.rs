@@ -2,7 +2,8 @@
 //! by hand, and one thread, so that other tasks run only where a test waits.
 
 use super::super::gate::Gate;
-use super::{for_ever, turn_gate};
+use super::super::{Names, Outlet, TermHeader};
+use super::{Answers, Budget, for_ever, policy, turn_gate};
 use crate::clock::Clock;
 use crate::deadline::Deadline;
 use bytes::Bytes;
@@ -180,6 +181,24 @@ async fn nothing_is_sent_after_the_end_of_the_turn() {
     let late = gate.send(request(&listener, 0), Default::default()).await;
     assert!(matches!(late, Err(Error::HttpRequestDenied)), "{late:?}");
     assert!(poll_once(pin!(listener.accept())).await.is_pending());
+}
+
+#[tokio::test]
+async fn a_turn_is_over_when_its_connections_are_closed() {
+    let listener = listen();
+    let outlet = Outlet::new(TermHeader::default(), Names::OfOthers);
+    assert!(poll_once(pin!(outlet.closed())).await.is_ready(), "there was no turn");
+    let connections = outlet.open(7, "jobs/report", for_ever());
+    let policy = policy(&listener.local_addr().unwrap().to_string(), Answers::Streamed(1000));
+    let gate = Gate::of_turn(policy, &connections, Arc::new(|_| {}), Budget::unlimited());
+    let mut peer = answered(&gate, &listener).await;
+    drop((gate, connections));
+    // The task that has the connection did not run yet.
+    assert!(poll_once(pin!(outlet.closed())).await.is_pending());
+    outlet.closed().await;
+    let mut end = [0];
+    assert_eq!(peer.try_read(&mut end).ok(), Some(0), "it is still open");
+    assert_eq!(rest(&mut peer).await, 0);
 }
 
 #[tokio::test]

@@ -13,14 +13,20 @@ use std::task::Poll;
 use std::thread;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
-/// A wire that has taken all that the kernel takes, its peer, and how many bytes that was.
-async fn full(clock: &Hand) -> (Wire, TcpStream, usize, Revoke) {
+/// A wire and its peer.
+async fn connected(clock: &Hand) -> (Wire, TcpStream, Revoke) {
     let listener = listen();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (peer, _) = listener.accept().await.unwrap();
-    let (permit, revoke) = Permit::new(clock.deadline());
-    let mut wire = Wire::new(stream, permit);
+    let (permit, revoke) = Permit::new(clock.deadline(), &watch::Sender::new(()));
+    (Wire::new(stream, permit), peer, revoke)
+}
+
+/// A wire that has taken all that the kernel takes, its peer, and how many bytes that was.
+async fn full(clock: &Hand) -> (Wire, TcpStream, usize, Revoke) {
+    let (mut wire, peer, revoke) = connected(clock).await;
     let mut handed = 0;
     while let Poll::Ready(written) =
         poll_fn(|cx| Poll::Ready(Pin::new(&mut wire).poll_write(cx, &[b'x'; 65536]))).await
@@ -57,9 +63,31 @@ async fn what_waits_in_the_kernel_at_the_deadline_is_thrown_away() {
     assert!(arrived < handed, "all {handed} bytes arrived");
 }
 
+#[tokio::test]
+async fn what_waits_in_the_kernel_when_a_connection_is_given_up_is_thrown_away() {
+    // It would be sent when the lease is long over.
+    let clock = Hand::default();
+    let (mut wire, mut peer, handed, _open) = full(&clock).await;
+    let _ = wire.shutdown().await;
+    drop(wire);
+    let arrived = rest(&mut peer).await;
+    assert!(arrived < handed, "all {handed} bytes arrived");
+}
+
+#[tokio::test]
+async fn a_connection_that_was_answered_ends_in_good_order() {
+    let clock = Hand::default();
+    let (mut wire, mut peer, _open) = connected(&clock).await;
+    wire.write_all(b"ask").await.unwrap();
+    peer.write_all(b"answer").await.unwrap();
+    wire.read_exact(&mut [0; 6]).await.unwrap();
+    drop(wire);
+    assert_eq!(peer.read_to_end(&mut Vec::new()).await.unwrap(), 3);
+}
+
 #[test]
 fn the_end_of_a_turn_waits_for_what_is_being_sent() {
-    let (permit, revoke) = Permit::new(for_ever());
+    let (permit, revoke) = Permit::new(for_ever(), &watch::Sender::new(()));
     let (inside, entered) = channel();
     let (ending, begun) = channel();
     let (permit, sent) = (&permit, &AtomicBool::new(false));

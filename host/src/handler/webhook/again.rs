@@ -43,7 +43,8 @@ pub(super) fn wait(
     };
     let own = FIRST * 2_u32.pow(made.saturating_sub(1).min(CALLS));
     let wait = asked.unwrap_or_default().max(own);
-    (again && made < CALLS && wait < left.unwrap_or(LONGEST).min(LONGEST)).then_some(wait)
+    let fits = wait <= LONGEST && left.is_none_or(|left| wait < left);
+    (again && made < CALLS && fits).then_some(wait)
 }
 
 /// Whether a status says that it may be another one soon.
@@ -101,7 +102,8 @@ mod tests {
         assert_eq!(wait(7 * SECOND, Some(8 * SECOND)), Some(7 * SECOND));
         assert_eq!(wait(7 * SECOND, Some(7 * SECOND)), None);
         assert_eq!(wait(Duration::ZERO, None), Some(FIRST));
-        assert_eq!(wait(Duration::MAX, None), None);
+        assert_eq!(wait(LONGEST, None), Some(LONGEST));
+        assert_eq!(wait(LONGEST + SECOND, None), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::clock::{BootClock, Clock};
+use std::io::ErrorKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -124,7 +125,9 @@ async fn a_call_is_given_up_at_its_own_time_and_not_when_the_turn_was_first_vali
     assert_eq!(slow.on_tick(turn(), for_ever()).await, TurnEnd::Failed(late));
     let (mut given_up, _) = listener.accept().await.unwrap();
     let mut all = Vec::new();
-    timeout(SOON, given_up.read_to_end(&mut all)).await.expect("the connection ends").unwrap();
+    let ended = timeout(SOON, given_up.read_to_end(&mut all)).await.expect("the connection ends");
+    // What the receiver has not read yet is worth nothing any more.
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::ConnectionReset);
     // Renewed meanwhile, a turn may go on for longer than it was valid for at its start.
     let handler = handler(&format!("http://127.0.0.1:{port}/"), "");
     let serve = async {
