@@ -221,8 +221,12 @@ async fn decide(
                 }
             }
             course = &mut waited, if given_up.is_none() => given_up = Some(course),
-            () = attached.idle(), if given_up.is_some() => {
-                if let Some(course) = given_up.take_if(|_| attached.call_off()) {
+            () = attached.idle(), if given_up.is_some() || handed_on.is_some() => {
+                // The signal came while the command was about to be started, and it was too late for that.
+                let told = handed_on.map(|(number, _)| Course::Interrupted(number));
+                if attached.call_off()
+                    && let Some(course) = told.or_else(|| given_up.take())
+                {
                     return course;
                 }
             }

@@ -1,14 +1,14 @@
 //! What a handler writes, line by line and not without end.
 //!
 //! A handler that writes without end must not fill the disk that the log is kept on. So lines and
-//! bytes are limited, for each turn and for all turns of a minute together. What the host says about
-//! the handler's requests counts too: the handler decides how often there is something to say.
+//! bytes are limited, for each turn, or each hour of one that lasts longer, and for all turns of a minute together.
+//! What the host says about the handler's requests counts too: the handler decides how often there is something to say.
 
 use crate::clock::Reading;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Lines of one turn that are handed on.
+/// Lines of one turn that are handed on within an hour.
 const LINES: u64 = 10_000;
 
 /// Bytes of one turn's lines, as a log writes them.
@@ -19,6 +19,7 @@ const BYTES_A_MINUTE: u64 = 16 * MIB;
 
 const MIB: u64 = 1024 * 1024;
 const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// What a log writes around a line: when, which election, which candidate.
 const AROUND: u64 = 256;
@@ -66,7 +67,7 @@ impl HandlerLines {
             sink: self.sink.clone(),
             clock: self.clock.clone(),
             minute: self.minute.clone(),
-            tally: Mutex::default(),
+            tally: Mutex::new(Tally { began: self.clock.now(), ..Tally::default() }),
         }))
     }
 }
@@ -123,11 +124,13 @@ struct Minute {
 /// The lines of a turn, counted.
 #[derive(Default)]
 struct Tally {
+    /// When the hour began that they are counted in.
+    began: Duration,
     lines: u64,
     bytes: u64,
     /// Lines and bytes that were left out and not told of yet.
     left_out: (u64, u64),
-    /// Nothing of the turn is handed on any more.
+    /// Nothing of the turn is handed on before the next hour.
     over: bool,
 }
 
@@ -137,10 +140,13 @@ impl Tally {
         if now.saturating_sub(minute.began) >= MINUTE {
             *minute = Minute { began: now, bytes: 0 };
         }
+        if now.saturating_sub(self.began) >= HOUR {
+            *self = Self { began: now, left_out: self.left_out, ..Self::default() };
+        }
         let limit = if self.over || self.lines == LINES {
-            Some(format!("of {LINES} lines a turn"))
+            Some(format!("of {LINES} lines a turn and hour"))
         } else if self.bytes + size > BYTES {
-            Some(format!("of {} MiB a turn", BYTES / MIB))
+            Some(format!("of {} MiB a turn and hour", BYTES / MIB))
         } else if minute.bytes + size > BYTES_A_MINUTE {
             // Also for a shorter line: what is left out has a beginning and an end.
             minute.bytes = BYTES_A_MINUTE;
@@ -231,7 +237,7 @@ mod tests {
         }
         let seen = scene.take();
         assert_eq!(seen.len() as u64, LINES + 1);
-        assert!(seen.last().unwrap().contains("limit of 10000 lines a turn"), "{seen:?}");
+        assert!(seen.last().unwrap().contains("limit of 10000 lines a turn and hour"), "{seen:?}");
         drop((turn, out, error));
         let bytes = LINES * as_written("x");
         let told = format!("tenure: {LINES} lines ({bytes} bytes) of the handler were dropped");
@@ -250,9 +256,25 @@ mod tests {
         let seen = scene.take();
         let told: Vec<_> = seen.iter().filter(|line| line.starts_with("tenure: ")).collect();
         assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].contains("limit of 8 MiB a turn") && told[1].contains("dropped"));
+        assert!(told[0].contains("limit of 8 MiB a turn and hour") && told[1].contains("dropped"));
         let bytes: u64 = seen.iter().map(|line| as_written(line)).sum();
         assert!((BYTES - 64 * 1024..BYTES + 64 * 1024).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn a_turn_that_lasts_for_hours_goes_on_to_be_heard() {
+        let scene = Scene::new();
+        let turn = scene.lines.turn();
+        let out = turn.of(Stream::Stdout);
+        (0..=LINES).for_each(|_| out("x".to_owned()));
+        scene.seconds.store(3599, Ordering::SeqCst);
+        out("too early".to_owned());
+        scene.take();
+        scene.seconds.store(3600, Ordering::SeqCst);
+        out("heard".to_owned());
+        let seen = scene.take();
+        assert!(seen[0].starts_with("tenure: 2 lines"), "{seen:?}");
+        assert_eq!(seen[1..], ["heard"]);
     }
 
     #[test]

@@ -28,6 +28,7 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::select;
 use tokio::sync::{broadcast, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 /// When a supervisor that was told to kill says nothing for so long, the runner kills the command itself. The turn is
@@ -98,12 +99,12 @@ impl Run {
         kept.supervisor =
             supervisor.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let [stdout, stderr] = self.lines;
-        let output = (
-            tokio::spawn(hand_on(supervisor.stdout.take(), stdout)),
-            tokio::spawn(hand_on(supervisor.stderr.take(), stderr)),
-        );
+        // Whoever still reads ends with it.
+        let mut output = JoinSet::new();
+        output.spawn(hand_on(supervisor.stdout.take(), stdout));
+        output.spawn(hand_on(supervisor.stderr.take(), stderr));
         let fate = kept.listen(socket, &mut stop).await;
-        let _ = timeout(LAST_LINES, async { (output.0.await, output.1.await) }).await;
+        let _ = timeout(LAST_LINES, async { while output.join_next().await.is_some() {} }).await;
         // It has said its last word, or was killed.
         let _ = supervisor.wait().await;
         fate

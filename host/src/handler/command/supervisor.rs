@@ -52,7 +52,8 @@ pub async fn supervise(program: &Program, stop_time: Duration, attached: bool) -
     let mut runner = Runner::on(socket)?;
     // Before the command is started: from then on there is an instant at which it is killed.
     let Some(Order::Until(mut until)) = runner.order().await else { return Ok(()) };
-    if due(shared::now(), until, stop_time, false) == Act::Kill {
+    // One that would be told to end at once is not started either.
+    if !matches!(due(shared::now(), until, stop_time, false), Act::Wait(_)) {
         runner.tell(&Report::Gone(Gone { ended: None, told: true })).await;
         return Ok(());
     }
@@ -129,6 +130,8 @@ fn forget() -> io::Result<Vec<Signal>> {
         SignalKind::interrupt(),
         SignalKind::quit(),
         SignalKind::terminate(),
+        SignalKind::user_defined1(),
+        SignalKind::user_defined2(),
     ];
     let caught = forgotten.into_iter().filter(|kind| ignores(kind.as_raw_value()) != Some(true));
     caught.map(signal).collect()
