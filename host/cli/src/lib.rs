@@ -68,7 +68,7 @@ mod watch;
 
 use args::{Arguments, Command};
 use clap::FromArgMatches as _;
-use output::{exit_code, fail};
+use output::{exit_code, fail_for_now};
 use settings::CommandLine;
 use settings::table::TABLE;
 use std::process::ExitCode;
@@ -160,6 +160,6 @@ fn with_runtime(workers: usize, program: impl FnOnce(&Runtime) -> ExitCode) -> E
             runtime.shutdown_background();
             code
         }
-        Err(error) => fail(format_args!("the program could not be started: {error}")),
+        Err(error) => fail_for_now(format_args!("the program could not be started: {error}")),
     }
 }

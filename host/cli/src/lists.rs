@@ -5,7 +5,6 @@
 
 use super::complaint::Complaint;
 use super::configuration::Configuration;
-use super::descriptors;
 use super::log::Log;
 use super::process::{Handle, Process};
 use super::settings::table::ELECTION;
@@ -19,10 +18,13 @@ use tenure::contract::ProblemClass;
 use tenure::runner::{Class, Event};
 use tokio::select;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// How often a list is looked at.
 const LOOK: Duration = Duration::from_secs(2);
+
+/// When elections of a list that could not begin are tried again: what they need may be in the middle of a change.
+const AGAIN: Duration = Duration::from_secs(30);
 
 /// The lists of a process, and the elections that came of them.
 pub(super) struct Lists {
@@ -40,6 +42,8 @@ struct List {
     /// What it was when it was read, and when it was looked at last.
     read: Option<Stamp>,
     seen: Option<Stamp>,
+    /// When it is read again although it is the same.
+    again: Option<Instant>,
     /// What is wrong with it, so that it is told once.
     told: Vec<Complaint>,
 }
@@ -62,6 +66,7 @@ impl Lists {
             leaving: BTreeMap::new(),
             read: None,
             seen: None,
+            again: None,
             told: Vec::new(),
         };
         let each = patterns.into_iter().map(list).collect();
@@ -116,7 +121,7 @@ impl List {
         let now = Stamp::of(path);
         let settled = now == self.seen;
         self.seen.clone_from(&now);
-        settled && now != self.read
+        settled && (now != self.read || self.again.is_some_and(|at| at <= Instant::now()))
     }
 
     /// Reads it, and adds and leaves what is different.
@@ -128,7 +133,7 @@ impl List {
     ) {
         let Some((path, name)) = &self.pattern.file else { return };
         let name = name.clone();
-        self.read = Stamp::of(path);
+        (self.read, self.again) = (Stamp::of(path), None);
         let wanted = match self.wanted(others) {
             Ok(wanted) => wanted,
             Err(complaints) => {
@@ -166,12 +171,11 @@ impl List {
                 self.leaving.insert(election, tokio::spawn(handle.remove()));
             }
         }
-        if let Some(detail) = descriptors::make_room(process.roster.count() + new.len()) {
-            process.log.event(&Event::Note { detail });
-        }
         for (election, given) in new {
-            if let Some(handle) = process.add(configuration(given), None).await {
-                self.running.insert(election, handle);
+            match process.add(configuration(given), None).await {
+                Some(handle) => drop(self.running.insert(election, handle)),
+                // Why was told.
+                None => self.again = Some(Instant::now() + AGAIN),
             }
         }
     }

@@ -13,6 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The program was used wrongly, or could not do what it was asked for.
 pub(super) const UNUSABLE: u8 = 2;
 
+/// The system did not give the program what it begins with: threads, memory, descriptors. It may later. The number is
+/// that of `EX_OSERR` in sysexits.h.
+const NOT_NOW: u8 = 71;
+
 /// Something that should be on standard output could not be written.
 static UNWRITTEN: AtomicBool = AtomicBool::new(false);
 
@@ -57,6 +61,12 @@ pub(super) fn eprint(text: impl Display) {
 pub(super) fn fail(problem: impl Display) -> ExitCode {
     eprint(format_args!("tenure: {problem}\n"));
     ExitCode::from(UNUSABLE)
+}
+
+/// Says why the system does not let the program begin, and ends with the exit code for it.
+pub(super) fn fail_for_now(problem: impl Display) -> ExitCode {
+    let _ = fail(problem);
+    ExitCode::from(NOT_NOW)
 }
 
 /// Says what is wrong with the settings, and ends with the exit code for it.

@@ -2,12 +2,14 @@
 
 use super::candidacy::{Candidacy, Front};
 use super::configuration::Configuration;
+use super::descriptors;
 use super::judged::{Shared, leave_wills};
 use super::log::{Log, Whose};
 use super::supervisor::Link;
 use super::telemetry::Telemetry;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure::clock::Clock as _;
 use tenure::contract::ProblemClass;
@@ -34,6 +36,8 @@ pub(super) struct Process {
     /// Where it listens.
     pub address: Option<SocketAddr>,
     pub log: Log,
+    /// It was told that there are too few descriptors.
+    pub short: AtomicBool,
 }
 
 /// An election that was added. It goes on when this is dropped.
@@ -50,6 +54,11 @@ impl Process {
         mut configuration: Configuration,
         place: Option<&Place>,
     ) -> Option<Handle> {
+        if let Some(detail) = descriptors::make_room(self.roster.count() + 1)
+            && !self.short.swap(true, Ordering::Relaxed)
+        {
+            self.log.event(&Event::Note { detail });
+        }
         configuration.default_address(self.address);
         if self.link.is_some() {
             leave_wills(std::slice::from_mut(&mut configuration));

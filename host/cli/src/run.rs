@@ -7,7 +7,7 @@ use super::judged::{Outside, Shared, leave_wills, outside};
 use super::lists::Lists;
 use super::log::{Log, Output};
 use super::member;
-use super::output::{fail, refuse};
+use super::output::{fail_for_now, refuse};
 use super::process::Process;
 use super::role;
 use super::settings::{CommandLine, Elections, Given};
@@ -17,6 +17,7 @@ use super::systemd;
 use super::telemetry::Telemetry;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tenure::clock::BootClock;
 use tenure::program::elections::Tasks;
@@ -58,7 +59,7 @@ async fn take_part(
     let (mut signals, mut status, mut reload) = match signals {
         (Ok(signals), Ok(status), Ok(reload)) => (signals, status, reload),
         (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
-            return fail(format_args!("signals cannot be handled: {error}"));
+            return fail_for_now(format_args!("signals cannot be handled: {error}"));
         }
     };
     let clock = BootClock::new();
@@ -74,7 +75,7 @@ async fn take_part(
     // How many steps it takes at a time depends on that.
     let engine = match engine::logged() {
         Ok(engine) => engine,
-        Err(failure) => return fail(failure),
+        Err(failure) => return fail_for_now(failure),
     };
     // What holds for the process is the same in each of them.
     let kind = elections.unnamed().filter(|_| count == 0);
@@ -85,7 +86,7 @@ async fn take_part(
     let format = style.format;
     let (log, written) = match Log::start(style) {
         Ok(started) => started,
-        Err(error) => return fail(format_args!("the log cannot be written: {error}")),
+        Err(error) => return fail_for_now(format_args!("the log cannot be written: {error}")),
     };
     let logs: Vec<_> = candidates.iter().map(|whose| log.of(whose)).collect();
     // What concerns all of them is told of the first.
@@ -93,12 +94,14 @@ async fn take_part(
     let tasks = match Tasks::start() {
         Ok(tasks) => tasks,
         Err(error) => {
-            return fail(format_args!("the thread of the elections could not be started: {error}"));
+            return fail_for_now(format_args!(
+                "the thread of the elections could not be started: {error}"
+            ));
         }
     };
     let roster = match Roster::new(&clock) {
         Ok(roster) => roster,
-        Err(error) => return fail(error),
+        Err(error) => return fail_for_now(error),
     };
     let link = supervised.as_ref().map(|supervised| {
         // What it is told comes from there.
@@ -133,7 +136,7 @@ async fn take_part(
     let served = (listener.map(serve).transpose(), probes.map(answer).transpose());
     let (server, probes) = match served {
         (Ok(server), Ok(probes)) => (server, probes),
-        (Err(error), _) | (_, Err(error)) => return fail(error),
+        (Err(error), _) | (_, Err(error)) => return fail_for_now(error),
     };
     for (server, words) in [(&server, "listening"), (&probes, "answering probes")] {
         if let Some(server) = server {
@@ -155,12 +158,13 @@ async fn take_part(
         judged = judging => match judged {
             Ok(Some(judged)) => judged,
             Ok(None) => return refuse(&elections.complaints),
-            Err(problem) => return fail(problem),
+            Err(problem) => return fail_for_now(problem),
         }
     };
     let mut lists = Lists::new(std::mem::take(&mut elections.patterns), configuration);
     // Of thousands, what was written takes more room than what came of it.
     drop((configurations, elections, of_kind));
+    let is_short = AtomicBool::new(short.is_some());
     also.extend(short);
     also.extend(no_will.map(|why| {
         format!("no last will ({why}): if this process dies while it leads, the others wait until its lease ends")
@@ -170,8 +174,19 @@ async fn take_part(
         Telemetry::default()
     });
     let (changed, link) = (Arc::new(Notify::new()), link.and_then(Result::ok));
-    let process =
-        Process { shared, tasks, roster, changed, watcher, telemetry, link, control, address, log };
+    let process = Process {
+        shared,
+        tasks,
+        roster,
+        changed,
+        watcher,
+        telemetry,
+        link,
+        control,
+        address,
+        log,
+        short: is_short,
+    };
     let process = Arc::new(process);
     let mut members = JoinSet::new();
     for candidacy in &candidacies {

@@ -230,10 +230,15 @@ impl ElectionComponent {
     ) -> Result<Report, ComponentError> {
         let state = state.map(State::as_bytes);
         let asked = self.clock.now();
+        if state.is_none() {
+            // The candidate before it may have come to its end in the middle of a step.
+            self.last().failed();
+        }
         let urgency = self.urgency(asked);
         self.last().asked();
+        let leaves = matches!(event, Some(Event::Leave(_)));
         let place = self.engine.place(urgency).await;
-        self.begins(asked);
+        self.begins(asked, leaves);
         let (mut began, mut late) = (elapsed, Duration::ZERO);
         let arguments = || {
             // The component takes `elapsed` for the present, so it is read again in the very last
@@ -302,10 +307,10 @@ impl ElectionComponent {
         Ok(answer.into())
     }
 
-    /// A step begins that was asked for at that instant.
-    fn begins(&self, asked: Duration) {
+    /// A step begins that was asked for at that instant. No harm comes of a late one in which it leaves.
+    fn begins(&self, asked: Duration, leaves: bool) {
         let late = self.last().began(asked, self.clock.now());
-        self.last().late = late.filter(|_| self.engine.is_late());
+        self.last().late = late.filter(|_| !leaves && self.engine.is_late());
     }
 
     /// How late the last step began, as that of a leader. None: it was in time, or that was told a short while ago: it
@@ -348,7 +353,7 @@ impl ElectionComponent {
         type Told = (Vec<u8>, Result<side_blobs::Answer, Problem>);
         let session = self.session().clone();
         let session = session.as_ref().map(State::as_bytes);
-        let place = self.engine.place(Urgency::Other).await;
+        let place = self.engine.place(Urgency::Member).await;
         let arguments = || (session, nanoseconds(self.clock.now()), request);
         let ((session, answer),): (Told,) =
             self.call_at(place, &self.functions.side_blobs, arguments).await?;
@@ -365,7 +370,7 @@ impl ElectionComponent {
     ) -> Result<Option<Request>, ComponentError> {
         let session = self.session().clone();
         let session = session.as_ref().map(State::as_bytes);
-        let place = self.engine.place(Urgency::Other).await;
+        let place = self.engine.place(Urgency::Member).await;
         let arguments = || (session, nanoseconds(self.clock.now()), suffix, tag);
         let (prepared,): (Option<types::Request>,) =
             self.call_at(place, &self.functions.prepare, arguments).await?;

@@ -7,7 +7,8 @@
 //! account must find one. To wait is no error, however many there are.
 //!
 //! When leaders come too late, the machine has no time for more of them. Then the others wait until leaders have been in time
-//! for a while, so that nobody wins what it could not hold, and nobody loses what it has.
+//! for a while, so that nobody wins what it could not hold, and nobody loses what it has. Signs of life and plans of
+//! shares do not wait for that.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,8 @@ const CATCH_UP: Duration = Duration::from_secs(1);
 pub(super) enum Urgency {
     /// A step of a leader, whose leadership ends at this instant unless it is renewed.
     Leader(Instant),
+    /// Signs of life and plans of shares: nobody wins anything by them, and who is silent loses its shares.
+    Member,
     /// Anything else.
     Other,
 }
@@ -32,9 +35,13 @@ impl Urgency {
     /// What it is at `now`: when its time is over, a leader is like anybody else.
     fn at(self, now: Instant) -> Self {
         match self {
-            Self::Leader(end) if end > now => self,
-            _ => Self::Other,
+            Self::Leader(end) if end <= now => Self::Other,
+            _ => self,
         }
+    }
+
+    fn leads(self) -> bool {
+        matches!(self, Self::Leader(_))
     }
 }
 
@@ -118,18 +125,18 @@ impl State {
 
 impl Free {
     fn admits(self, urgency: Urgency) -> bool {
-        let other = urgency == Urgency::Other;
-        self.all > 0 && (!other || (self.of_others > 0 && self.held_until.is_none()))
+        let held = urgency == Urgency::Other && self.held_until.is_some();
+        self.all > 0 && !held && (urgency.leads() || self.of_others > 0)
     }
 
     fn take(&mut self, urgency: Urgency) {
         self.all -= 1;
-        self.of_others -= usize::from(urgency == Urgency::Other);
+        self.of_others -= usize::from(!urgency.leads());
     }
 
     fn give_back(&mut self, urgency: Urgency) {
         self.all += 1;
-        self.of_others += usize::from(urgency == Urgency::Other);
+        self.of_others += usize::from(!urgency.leads());
     }
 }
 
@@ -369,7 +376,9 @@ mod tests {
         }
         // Neither a place that becomes free nor one that is free is for them.
         drop(first);
-        drop(places.get(leader).now_or_never().expect("for leaders there is no hold"));
+        for urgency in [leader, Urgency::Member] {
+            drop(places.get(urgency).now_or_never().expect("for these there is no hold"));
+        }
         for wait in &mut waits {
             assert!(wait.as_mut().now_or_never().is_none());
         }

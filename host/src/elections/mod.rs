@@ -78,7 +78,9 @@ pub enum Role {
         /// The fencing token.
         term: u64,
         /// Until when it may act. Renewals move that on, and the end of the leadership moves it into the past, also
-        /// where nobody reads [`watch`](Handle::watch).
+        /// where nobody reads [`watch`](Handle::watch). The lease is released as soon as the handler has stopped, and
+        /// waits for nobody else: whatever acts by this alone has to end with the handler, or before
+        /// [`leave`](Handle::leave) is called.
         valid: Deadline,
     },
     /// Another one leads.
@@ -166,6 +168,9 @@ impl fmt::Debug for Tenure {
 
 impl Handle {
     /// The role of this process in the election, now and whenever it changes. A renewal is no change.
+    ///
+    /// Do not keep what `borrow` gives: while there is such a reference, all elections of the process wait for it. Clone
+    /// the role.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Role> {
         self.role.clone()

@@ -20,7 +20,8 @@ use tokio::runtime::Handle;
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// How long a candidate without work tries to leave in good order, and how long it waits for work
-/// that was ordered to stop. Then its lease runs out by itself.
+/// that was ordered to stop. Then its lease runs out by itself. What its steps wait for those of others does not count:
+/// of thousands that leave at a time, the last ones wait for long.
 const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A candidate between two events.
@@ -42,6 +43,10 @@ pub(super) struct Candidate<'a, E, C> {
     turns: Option<Turns>,
     /// When the next step is due.
     next: Duration,
+    /// When the step in flight was asked for.
+    pub(super) asked: Option<Duration>,
+    /// How long steps waited for those of others since it is leaving.
+    queued: Duration,
     /// Since when it is leaving: it was asked to, or its last turn is over.
     leaving: Option<Duration>,
     /// Whether the elector has been told so.
@@ -65,6 +70,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             turn: None,
             turns: None,
             next: runner.clock.now(),
+            asked: None,
+            queued: Duration::ZERO,
             leaving: None,
             said_goodbye: false,
             left: false,
@@ -127,7 +134,15 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             Some(turn) => turn.ordered_at()?.max(leaving),
             None => leaving,
         };
-        Some(since + LEAVE_LIMIT)
+        Some(since + LEAVE_LIMIT + self.queued())
+    }
+
+    /// How long steps have waited for those of others since it is leaving, the one in flight included.
+    fn queued(&self) -> Duration {
+        let (Some(leaving), Some(asked)) = (self.leaving, self.asked) else { return self.queued };
+        let waited = self.runner.elector.waited();
+        let began = waited.map_or_else(|| self.now(), |waited| asked + waited);
+        self.queued + began.saturating_sub(asked.max(leaving))
     }
 
     /// The step that is due, if one is.
@@ -294,6 +309,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         result: Result<Report, ComponentError>,
     ) -> Option<Request> {
         let events = self.runner.events.clone();
+        self.queued = self.queued();
+        self.asked = None;
         if let Some(late) = self.runner.elector.late() {
             self.tell(Event::overload(&format!("a step of this leader began {late:.1?} late")));
         }
@@ -306,7 +323,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
                 self.state = None;
                 self.word = None;
                 self.orders.clear();
-                self.orders.extend(self.is_held().then_some(Word::Pause));
+                let waits = self.is_held() && self.leaving.is_none();
+                self.orders.extend(waits.then_some(Word::Pause));
                 self.next = self.now() + AFTER_FAILURE;
                 return None;
             }

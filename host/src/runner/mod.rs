@@ -23,8 +23,10 @@ use crate::component::ComponentError;
 use crate::contract::{Event as Word, Failure, Report, Response, State};
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use candidate::Candidate;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::select;
@@ -172,8 +174,8 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     /// Contends until `leave` completes; then begins no new turn, lets the running one end within
     /// its [`grace`](Runner::grace) or stops it, releases the lease and returns.
     ///
-    /// From the end of the turn on that takes 10 s at most: a lease that could not be released
-    /// runs out by itself. If the handler does not stop within 10 s, its lease is not
+    /// From the end of the turn on that takes 10 s at most, and as long as its steps wait for those of very many other
+    /// elections of the process: a lease that could not be released runs out by itself. If the handler does not stop within 10 s, its lease is not
     /// released but expires. Dropping the returned future ends the work too, but leaves the lease to run out.
     ///
     /// Beside a handler that computes for long without an `.await`, the runtime needs a second
@@ -203,6 +205,10 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         let mut step: Option<Step<'_>> = None;
         // A request beside the steps.
         let mut beside: Option<BoxFuture<'_, Result<Response, Failure>>> = None;
+        // One that was told so before it began contends for nothing.
+        if poll_fn(|context| Poll::Ready(leave.as_mut().poll(context).is_ready())).await {
+            candidate.leave();
+        }
         loop {
             // Before anything else, whatever woke the loop.
             candidate.enforce();
@@ -211,6 +217,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
             }
             if step.is_none() {
                 step = candidate.next_step();
+                candidate.asked = step.as_ref().map(|step| step.taken_at);
             }
             let wake = candidate.wake_at(step.is_some());
             let happened = select! {

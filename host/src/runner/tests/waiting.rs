@@ -1,6 +1,6 @@
 //! Steps that wait for others before they begin.
 
-use super::{Log, VirtualClock, leading, seconds};
+use super::{Log, VirtualClock, leading, left, seconds};
 use crate::clock::Clock;
 use crate::component::ComponentError;
 use crate::contract::{Event as Word, Report, State};
@@ -22,7 +22,7 @@ impl Elector for Late {
         &self,
         _: Option<State>,
         elapsed: Duration,
-        _: Option<Word>,
+        word: Option<Word>,
     ) -> Result<Report, ComponentError> {
         *self.waited.lock().unwrap() = None;
         self.log.add("asked");
@@ -30,7 +30,8 @@ impl Elector for Late {
         *self.waited.lock().unwrap() = Some(seconds(200));
         self.log.add("begun");
         self.log.clock.sleep_until(elapsed + seconds(200) + self.takes).await;
-        leading(7).report
+        let leaves = matches!(word, Some(Word::Leave(_)));
+        if leaves { left(7).report } else { leading(7).report }
     }
 
     fn waited(&self) -> Option<Duration> {
@@ -40,6 +41,11 @@ impl Elector for Late {
 
 /// What happens in 325 s with steps that take so long once they have begun.
 fn play(takes: u64) -> Vec<String> {
+    play_until(325, takes, u64::MAX)
+}
+
+/// The same until then, with a candidate that is told to leave at that second.
+fn play_until(end: u64, takes: u64, leave: u64) -> Vec<String> {
     VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
         let elector = Late { waited: Mutex::default(), takes: seconds(takes), log: log.clone() };
@@ -47,11 +53,28 @@ fn play(takes: u64) -> Vec<String> {
         let runner = Runner::new(elector, from_fn(|_, _| async { Ok(()) }), clock.clone())
             .on_event(move |event| told.event(&event));
         tokio::select! {
-            () = runner.run(std::future::pending()) => unreachable!(),
-            () = clock.sleep_until(seconds(325)) => {}
+            () = runner.run(clock.sleep_until(seconds(leave))) => {}
+            () = clock.sleep_until(seconds(end)) => {}
         }
         log.read()
     })
+}
+
+#[test]
+fn one_of_thousands_that_leave_is_not_given_up_while_it_waits() {
+    assert_eq!(
+        play_until(1000, 2, 300)[4..],
+        [
+            "202 asked",
+            "322 problem overload",
+            "402 begun",
+            "404 asked",
+            "524 problem overload",
+            "604 begun",
+            "606 stood down 7 left",
+            "606 stopped",
+        ]
+    );
 }
 
 #[test]
