@@ -9,7 +9,7 @@ use super::log::json_text;
 use super::look::{Subject, Subjects, some_at_a_time};
 use super::output::{UNUSABLE, eprint, fail, print};
 use super::settings::CommandLine;
-use super::settings::table::JSON;
+use super::settings::table::{JSON, SHARES};
 use super::status::{leader, unseen};
 pub(super) use seen::ranges;
 use seen::{Holder, Record, Seen};
@@ -35,9 +35,11 @@ pub(super) async fn shares(line: &CommandLine) -> ExitCode {
         Ok(subjects) => subjects,
         Err(refusal) => return refusal.tell(line.has(&JSON)),
     };
-    let mut all = Vec::new();
+    // Whether they are to be split: in a file there may be others.
+    let (mut all, mut wanted) = (Vec::new(), Vec::new());
     for subject in each {
         let election = subject.election.clone();
+        wanted.push(!all_of_a_file || subject.configuration.given.get(&SHARES).is_some());
         match look(subject).await {
             Ok(seen) => all.push((election, seen)),
             Err(error) => return fail(error),
@@ -69,13 +71,13 @@ pub(super) async fn shares(line: &CommandLine) -> ExitCode {
             printable(election)
         ));
     }
-    let code = |(_, seen): &(String, Result<Seen, Problem>)| match seen {
+    let code = |((_, seen), wanted): (&(String, Result<Seen, Problem>), bool)| match seen {
         Err(_) => UNUSABLE,
         Ok(seen) if seen.unread().is_some() => UNUSABLE,
-        Ok(seen) if seen.is_as_planned() => 0,
+        Ok(seen) if seen.is_as_planned() || (seen.plan.is_none() && !wanted) => 0,
         Ok(_) => OTHERWISE,
     };
-    ExitCode::from(all.iter().map(code).max().unwrap_or(0))
+    ExitCode::from(all.iter().zip(wanted).map(code).max().unwrap_or(0))
 }
 
 /// Reads plan, signs and records.

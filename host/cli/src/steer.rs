@@ -200,7 +200,7 @@ impl Operator {
             Verb::Resume => {
                 Ok(format!("{who} was ordered to resume; it contends as soon as it is ready."))
             }
-            Verb::Resign => self.resigned(&who).await,
+            Verb::Resign => self.resigned(&who, &before["leader"]["term"]).await,
             Verb::Transfer(to) => self.transferred(&who, to).await,
         }
     }
@@ -257,13 +257,17 @@ impl Operator {
         Ok((second.status().as_u16(), told))
     }
 
-    async fn resigned(&self, who: &str) -> Result<String, Stop> {
+    /// `term` is the one that it led before.
+    async fn resigned(&self, who: &str, term: &Value) -> Result<String, Stop> {
         let end = Instant::now() + LIMIT;
         let mut led = true;
         while Instant::now() < end {
             tokio::time::sleep(PAUSE).await;
             let Ok(seen) = self.look().await else { continue };
             led = seen["leading"] == true;
+            if led && seen["leader"]["term"] != *term {
+                return Ok(format!("{who} resigned; nobody else took over, so it leads again."));
+            }
             let leader = seen["leader"]["name"].as_str().filter(|_| !led);
             if let Some(leader) = leader {
                 return Ok(format!("{who} resigned; {} leads now.", printable(leader)));

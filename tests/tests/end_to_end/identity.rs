@@ -3,6 +3,7 @@
 
 use crate::PROGRAM;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -78,12 +79,16 @@ impl Scene {
         (endpoint, variables)
     }
 
-    fn start(&self, group: &Group, mut variables: Vec<(&'static str, String)>) -> Candidate {
+    fn access(&self, mut variables: Vec<(&'static str, String)>) -> Access {
         let store = self.store.connection_string();
         let endpoint = store.split("BlobEndpoint=").nth(1).unwrap().trim_end_matches(';');
         variables.push(("AZURE_STORAGE_ACCOUNT", "devstoreaccount1".to_owned()));
         variables.push(("AZURE_STORAGE_SERVICE_ENDPOINT", endpoint.to_owned()));
-        let access = Access::of(variables).trusting(self.store.ca_file());
+        Access::of(variables).trusting(self.store.ca_file())
+    }
+
+    fn start(&self, group: &Group, variables: Vec<(&'static str, String)>) -> Candidate {
+        let access = self.access(variables);
         group.start_with("ada", &access, Path::new(BEAT_HANDLER), &["--renew", "1s"]).unwrap()
     }
 }
@@ -216,4 +221,31 @@ async fn tokens_and_assertions_are_renewed_while_it_leads() {
     assert_eq!(candidate.count("elected"), 1, "{}", candidate.transcript());
     assert_eq!(candidate.count("stood-down"), 0, "{}", candidate.transcript());
     candidate.terminate(SOON).await.unwrap();
+}
+
+/// In a candidate's own environment, which asks for failover.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_is_reset_with_a_token() {
+    let scene = Scene::new().await;
+    let group = scene.group();
+    let (_endpoint, variables) = scene.endpoint(&Kind::App).await;
+    let mut candidate = scene.start(&group, variables.clone());
+    candidate.event("turn-ended", SOON).await;
+    candidate.terminate(SOON).await.unwrap();
+    let outsider = group.outsider();
+    let record = outsider.metadata().await.unwrap();
+    let fields = record.iter().filter_map(|line| line.split_once('='));
+    let fields: Vec<_> = fields.filter(|(name, _)| *name != "tenureslot").collect();
+    let fields = [&fields[..], &[("tenureslot", "2056-11-20T07:00:00Z")]].concat();
+    outsider.put_metadata(&fields).await.unwrap();
+
+    let mut command = tokio::process::Command::new(PROGRAM);
+    command.args(["reset-slot", "--yes", "--election", &group.election]);
+    scene.access(variables).give(&mut command);
+    command.env("TENURE_FAILOVER", "3s").stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(SOON, command.output()).await.unwrap().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("2056-11-20T07:00:00Z is forgotten"), "{said}");
 }

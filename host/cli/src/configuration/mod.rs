@@ -18,8 +18,9 @@ pub(super) use split::Split;
 use super::complaint::Complaint;
 use super::settings::setting::{Kind, Setting};
 use super::settings::table::{
-    CA_FILE, CONFIG, CRON, DELIVERY, EVERY, JITTER, LISTEN, MAX_ATTEMPTS, MAX_TENURE, MISSED, NAME,
-    NO_WORK, ON_START, POLL, PRIORITY, TIME_ZONE, TURN_TIMEOUT, WARM_UP, WHILE_LEADING,
+    CA_FILE, CONFIG, CRON, DELIVERY, EVERY, FAILOVER, JITTER, LISTEN, MAX_ATTEMPTS, MAX_TENURE,
+    MISSED, NAME, NO_WORK, ON_START, POLL, PRIORITY, TIME_ZONE, TURN_TIMEOUT, WARM_UP,
+    WHILE_LEADING,
 };
 use super::settings::{CommandLine, Elections, Given, Value};
 use super::{exposed, variables};
@@ -184,8 +185,8 @@ impl Configuration {
     pub(super) fn of_reset_slot(line: &CommandLine) -> Self {
         let mut this = Self::of_operator(line);
         this.settings.set(NAME.variable, "tenure reset-slot");
-        // It is to win before the others look again.
-        this.clear(&[&PRIORITY, &MAX_TENURE, &WARM_UP]);
+        // It is to win before the others look again, and sends nothing beside its steps, which beats need.
+        this.clear(&[&PRIORITY, &MAX_TENURE, &WARM_UP, &FAILOVER]);
         this.settings.set(POLL.variable, "500ms");
         this
     }

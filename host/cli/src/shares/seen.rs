@@ -51,10 +51,13 @@ pub(super) struct Move<'a> {
 }
 
 impl Seen {
-    /// Each share is held by the member that should hold it, or has one where records were not read.
+    /// Each share is held by the member that should hold it; where records were not read, by one with a sign of life.
     pub(super) fn is_as_planned(&self) -> bool {
-        let plan = self.plan.as_ref();
-        plan.is_some_and(|plan| plan.next.is_none() && plan.shares.iter().all(Option::is_some))
+        let Some(plan) = &self.plan else { return false };
+        let signs = |member| self.signs.contains_key(member);
+        plan.next.is_none()
+            && plan.shares.iter().all(Option::is_some)
+            && (self.records.is_some() || plan.members.iter().all(signs))
             && self.unread().is_none()
             && self.moves().is_empty()
     }

@@ -141,8 +141,7 @@ fn what_could_not_be_read_is_told_apart_from_what_nobody_holds() {
 
 #[test]
 fn of_too_many_shares_the_plan_alone_is_told() {
-    let seen = Seen { records: None, ..seen() };
-    assert!(seen.is_as_planned());
+    let mut seen = Seen { records: None, ..seen() };
     let text = as_text("jobs/orders", &seen);
     assert!(
         text.contains("8 shares\nThis is the plan. ") && text.contains("  planned  which "),
@@ -152,6 +151,11 @@ fn of_too_many_shares_the_plan_alone_is_told() {
     let object = as_json("jobs/orders", &seen);
     assert_eq!(object["shares"][0], json!({ "index": 0, "planned": "ada" }));
     assert_eq!(object["members"][0]["holds"], Value::Null);
+    // One without a sign of life holds nothing.
+    assert!(!seen.is_as_planned());
+    let sign = Sign { member: "ben\u{1b}".to_owned(), ..seen.signs["ada"].clone() };
+    seen.signs.insert(sign.member.clone(), sign);
+    assert!(seen.is_as_planned());
 }
 
 #[test]
