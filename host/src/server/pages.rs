@@ -15,7 +15,11 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri, header};
 use axum::routing::get;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+
+/// One text with all figures is made at a time.
+static MAKING: Semaphore = Semaphore::const_new(1);
 
 pub(super) fn router(roster: Roster) -> Router {
     Router::new()
@@ -180,7 +184,8 @@ async fn metrics(State(roster): State<Roster>, uri: Uri, headers: HeaderMap) -> 
     let now = roster.clock().now();
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let accept = accept.collect::<Vec<_>>().join(",");
-    // Of thousands of candidates that takes a while. Others are answered meanwhile.
+    // Of thousands of candidates that takes a while, and much memory. Others are answered meanwhile; never closed.
+    let _alone = MAKING.acquire().await;
     match spawn_blocking(move || exposition(&accept, &boards, now)).await {
         Ok((kind, text)) => shown(kind, text),
         Err(_) => refuse("the figures could not be written"),

@@ -87,6 +87,20 @@ fn it_is_ready_as_long_as_the_service_answers() {
     }
 }
 
+/// A SAS may be for the election's blob alone.
+#[test]
+fn who_may_not_reach_what_lies_beside_the_election_is_ready() {
+    let board = board();
+    board.stepped(&report(Role::Undecided, &[ExchangeResult::Done]), NOW, NOW);
+    let mut refused = report(leading(), &[ExchangeResult::Refused; 4]);
+    let beside = ["read schedule notice", "announce", "write candidates", "read triggers"];
+    for (exchange, what) in refused.exchanges.iter_mut().zip(beside) {
+        exchange.what = what.to_owned();
+    }
+    board.stepped(&refused, NOW, NOW);
+    assert_eq!(board.readiness(NOW), Readiness::Ready);
+}
+
 /// A look is answered, and the acquire after it refused, again and again.
 #[test]
 fn who_can_look_and_never_win_is_not_ready_until_somebody_leads() {

@@ -13,15 +13,17 @@ use crate::egress::{Authorities, Clients};
 use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::Url;
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::select;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-/// So many leaders are watched at a time, where a process has many elections. The others are polled.
+/// So many leaders are watched at a time, where a process has many elections, and so many at one address, whose places are
+/// for others too. The others are polled.
 const PLACES: usize = 32;
+const PLACES_AT_ONE: usize = 12;
 
 /// The longest until a stream begins.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -54,6 +56,8 @@ const REMEMBERED: usize = 64;
 pub struct Watcher {
     clients: Clients,
     places: Semaphore,
+    /// Those of each address.
+    of: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
 /// A leader that can be watched, as the record tells of it.
@@ -68,6 +72,8 @@ struct Followed {
 enum End {
     /// There was none, or none of a candidate's; why.
     Refused(String),
+    /// Too many others watch there.
+    Full,
     /// It broke off.
     Lost,
     /// The other side ended it in good order.
@@ -79,7 +85,16 @@ impl Watcher {
     #[must_use]
     pub fn new(authorities: Authorities) -> Self {
         let clients = Clients::for_component(authorities);
-        Self { clients, places: Semaphore::new(PLACES) }
+        Self { clients, places: Semaphore::new(PLACES), of: Mutex::default() }
+    }
+
+    /// The places of an address.
+    fn places_of(&self, address: &str) -> Arc<Semaphore> {
+        let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody has, or waits for, one of these.
+        of.retain(|_, places| Arc::strong_count(places) > 1);
+        let places = of.entry(address.to_owned());
+        places.or_insert_with(|| Arc::new(Semaphore::new(PLACES_AT_ONE))).clone()
     }
 
     /// Watches whoever the candidate of `board` follows, and notifies `hints` of news. Says by `tell` of an
@@ -128,20 +143,22 @@ impl Watcher {
         };
         let url = endpoint(&at, "watch", Some(&board.election));
         let (mut pause, mut watched) = (FIRST_PAUSE, false);
+        let there = self.places_of(&leader.address);
         loop {
             // Never closed.
+            let Ok(at_that) = there.acquire().await else { return };
             let Ok(place) = self.places.acquire().await else { return };
             let began = Instant::now();
             match self.listen(url.clone(), leader, board, hints).await {
                 Ok(End::Refused(why)) | Err(why) if !watched => tell(why),
-                Ok(End::Refused(_)) | Err(_) => {}
+                Ok(End::Refused(_) | End::Full) | Err(_) => {}
                 Ok(End::Lost) => {
                     watched = true;
                     hints.notify_one();
                 }
                 Ok(End::Over) => watched = true,
             }
-            drop(place);
+            drop((place, at_that));
             if began.elapsed() >= WELL {
                 pause = FIRST_PAUSE;
             }
@@ -162,6 +179,9 @@ impl Watcher {
         let asked = timeout(PATIENCE, request).await;
         let asked = asked.map_err(|_| format!("no answer within {PATIENCE:?}"))?;
         let mut response = asked.map_err(|error| causes(&error.without_url()))?;
+        if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+            return Ok(End::Full);
+        }
         let kind = response.headers().get(CONTENT_TYPE);
         let streams = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
         if response.status() != StatusCode::OK || !streams {

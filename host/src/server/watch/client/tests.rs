@@ -216,6 +216,28 @@ mod peers {
     }
 
     #[tokio::test]
+    async fn a_leader_that_others_watch_already_is_no_problem() {
+        let full = heard(b"HTTP/1.1 503 -\r\ncontent-length: 0\r\n\r\n".to_vec()).await;
+        assert_eq!(full, (0, Vec::new()));
+    }
+
+    #[test]
+    fn the_elections_of_a_process_leave_others_room_at_one_leader() {
+        let watcher = Watcher::new(Authorities::default());
+        let there = watcher.places_of("http://10.1.2.3:8080");
+        let taken: Vec<_> = (0..PLACES_AT_ONE).map_while(|_| there.try_acquire().ok()).collect();
+        assert_eq!(taken.len(), PLACES_AT_ONE);
+        assert!(watcher.places_of("http://10.1.2.3:8080").try_acquire().is_err());
+        assert!(watcher.places_of("http://10.1.2.4:8080").try_acquire().is_ok());
+        // What nobody watches is forgotten.
+        assert_eq!(watcher.of.lock().unwrap().len(), 2);
+        drop(taken);
+        drop(there);
+        watcher.places_of("http://10.1.2.5:8080");
+        assert_eq!(watcher.of.lock().unwrap().len(), 1);
+    }
+
+    #[tokio::test]
     async fn who_is_no_candidate_is_told_of_once_and_gives_no_hint() {
         let redirect = b"HTTP/1.1 307 -\r\nlocation: http://127.0.0.1:1/\r\n\r\n".to_vec();
         let nonsense = [HEAD.as_bytes(), &chunk(b"data: nonsense\n\n")].concat();
