@@ -167,6 +167,8 @@ fn error_detail(body: &[u8]) -> Option<String> {
     if cut(detail, "string to sign").is_some() {
         return None;
     }
+    // The time of an expired SAS: with it, the same problem would be another one each second.
+    let detail = cut(detail, " - Current [").map_or(detail, |(detail, _)| detail);
     let line: String = detail.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let line: String = line.trim().chars().take(MOST_SHOWN).collect();
     (!line.is_empty()).then_some(line)

@@ -14,8 +14,10 @@ use tenure_base::text::cut;
 /// What tokens are for. The same in every cloud.
 pub const AUDIENCE: &str = "https://storage.azure.com";
 
-/// The authority of the public cloud, and those of the others by the end of the storage host.
-const AUTHORITY: &str = "https://login.microsoftonline.com";
+/// The authority of the public cloud.
+pub const AUTHORITY: &str = "https://login.microsoftonline.com";
+
+/// Those of the others, by the end of the storage host.
 const AUTHORITIES: [(&str, &str); 2] = [
     (".core.chinacloudapi.cn", "https://login.chinacloudapi.cn"),
     (".core.usgovcloudapi.net", "https://login.microsoftonline.us"),

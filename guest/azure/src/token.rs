@@ -10,6 +10,7 @@ use tenure_base::json::{Member, members};
 
 use super::secret::Secret;
 use tenure_base::prelude::*;
+use tenure_base::text::cut;
 
 /// Of what went wrong, no more is shown.
 const MOST_SHOWN: usize = 300;
@@ -113,8 +114,8 @@ fn told(status: u16, body: Option<Body>) -> String {
     let description = body.text("error_description").or(body.text("message"));
     let words = [body.text("error"), description];
     let words = words.into_iter().flatten().collect::<Vec<_>>().join(": ");
-    // The first line: the others are numbers for the support.
-    let words = words.lines().next().unwrap_or_default();
+    // What follows are numbers for the support, others each time.
+    let words = cut(&words, "Trace ID:").map_or(&*words, |(words, _)| words).trim();
     let words: String = words.chars().filter(|c| !c.is_control()).take(MOST_SHOWN).collect();
     match words.as_str() {
         "" => format!("{status}"),
@@ -153,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_the_answer_says_is_told_in_one_line() {
-        let body = r#"{"error":"invalid_client","error_description":"AADSTS7000215: Invalid client secret provided.\r\nTrace ID: 1"}"#;
+        let body = r#"{"error":"invalid_client","error_description":"AADSTS7000215: Invalid client secret provided. Trace ID: 1"}"#;
         let told = "401 invalid_client: AADSTS7000215: Invalid client secret provided.";
         assert_eq!(read(401, body), Err(NoToken::Refused(told.into())));
         assert_eq!(read(403, "<html>"), Err(NoToken::Refused("403".into())));

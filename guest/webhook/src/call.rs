@@ -152,9 +152,9 @@ impl Call {
 fn is_quoted_by(secret: &str, text: &str) -> bool {
     let (shown, parts) = (percent::decode_text(text), percent::decode_text(secret));
     let mut parts = parts.split(|c: char| !c.is_ascii_alphanumeric());
-    // What is before a token is its kind.
+    // What is before a token is its kind, and a path is often repeated without its query.
     let whole = cut(secret, " ").map_or(secret, |(_, whole)| whole);
-    (whole.len() > 1 && holds(text, whole))
+    whole.split('?').any(|whole| whole.len() > 1 && holds(text, whole))
         || parts.any(|part| part.get(..SECRET).is_some_and(|part| holds(&shown, part)))
 }
 
@@ -376,6 +376,7 @@ mod tests {
         call.request.path_and_query = "/hooks/a?sig=Ab%2BSecretSecret&b=1".into();
         for quotes in [
             "Cannot POST /hooks/a?sig=Ab%2BSecretSecret&b=1",
+            "Cannot POST /hooks/a",
             "&lt;/hooks/a?sig=Ab+SecretSecret&amp;b=1&gt;",
             "wrong sig: SecretSec",
             "sig%3DAb%252BSecretSecret",

@@ -281,6 +281,9 @@ fn why_it_was_refused_is_told_in_the_words_of_the_service() {
     let old = "Request date header too old: 'Fri, 02 Jan 2026 03:04:05 GMT'";
     assert_eq!(detail(403, &error(old)).as_deref(), Some(old));
     assert_eq!(detail(403, &error(" Audience\nis wrong ")).as_deref(), Some("Audience is wrong"));
+    let expired = "Signature not valid in the specified time frame: Start [a] - Expiry [b]";
+    let now = error(&format!("{expired} - Current [Fri, 02 Jan 2026 03:04:05 GMT]"));
+    assert_eq!(detail(403, &now).as_deref(), Some(expired));
     // It quotes the lease id.
     let signed =
         error("The MAC differs. Server used following string to sign: 'PUT x-ms-lease-id:a'");

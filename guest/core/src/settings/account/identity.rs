@@ -3,7 +3,7 @@
 use super::super::{Reader, variable};
 use super::Kind;
 use tenure_azure::endpoint::Endpoint;
-use tenure_azure::identity::{IMDS, Identity, Proof, authority_for};
+use tenure_azure::identity::{AUTHORITY, IMDS, Identity, Proof, authority_for};
 use tenure_azure::token::is_token;
 use tenure_base::prelude::*;
 use tenure_base::text::cut;
@@ -34,7 +34,7 @@ impl Reader<'_> {
                     (Some(url), _) if cut(&url, "://").is_some() => url,
                     (Some(host), _) => format!("https://{host}"),
                     (None, Some(storage)) => authority_for(storage).into(),
-                    (None, None) => IMDS.into(), // Nothing comes of it: there is no account.
+                    (None, None) => AUTHORITY.into(), // Nothing comes of it: there is no account.
                 };
                 let authority = self.url(variable::AUTHORITY_HOST, &authority);
                 let [tenant, client] = [variable::TENANT_ID, variable::CLIENT_ID].map(|name| {

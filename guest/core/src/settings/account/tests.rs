@@ -289,3 +289,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_nobody_set_is_not_complained_of() {
+    let told = complaints(&[APPLICATION[0], APPLICATION[1], (variable::CLIENT_SECRET, "s")]);
+    let about: Vec<_> = told.iter().map(|(name, _)| *name).collect();
+    assert_eq!(about, [variable::ACCOUNT], "{told:?}");
+}
