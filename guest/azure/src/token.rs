@@ -116,7 +116,8 @@ fn told(status: u16, body: Option<Body>) -> String {
     let words = words.into_iter().flatten().collect::<Vec<_>>().join(": ");
     // What follows are numbers for the support, others each time.
     let words = cut(&words, "Trace ID:").map_or(&*words, |(words, _)| words).trim();
-    let words: String = words.chars().filter(|c| !c.is_control()).take(MOST_SHOWN).collect();
+    let words = words.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let words: String = words.take(MOST_SHOWN).collect();
     match words.as_str() {
         "" => format!("{status}"),
         words => format!("{status} {words}"),
@@ -154,9 +155,15 @@ mod tests {
 
     #[test]
     fn what_the_answer_says_is_told_in_one_line() {
-        let body = r#"{"error":"invalid_client","error_description":"AADSTS7000215: Invalid client secret provided. Trace ID: 1"}"#;
         let told = "401 invalid_client: AADSTS7000215: Invalid client secret provided.";
-        assert_eq!(read(401, body), Err(NoToken::Refused(told.into())));
+        for numbers in
+            [" Trace ID: 1 Correlation ID: 2", "\\r\\nTrace ID: 1\\r\\nCorrelation ID: 2"]
+        {
+            let said = "AADSTS7000215: Invalid client secret provided.";
+            let body =
+                format!(r#"{{"error":"invalid_client","error_description":"{said}{numbers}"}}"#);
+            assert_eq!(read(401, &body), Err(NoToken::Refused(told.into())));
+        }
         assert_eq!(read(403, "<html>"), Err(NoToken::Refused("403".into())));
         assert_eq!(
             read(400, r#"{"statusCode":400,"message":"No managed identity found."}"#),

@@ -104,7 +104,10 @@ fn obey() -> ExitCode {
         Command::Run => with_runtime(2, |runtime| runtime.block_on(run::run(line, supervised))),
         Command::Observe => with_runtime(2, |runtime| runtime.block_on(run::observe(line))),
         #[cfg(unix)]
-        Command::Lock => with_runtime(2, |runtime| runtime.block_on(lock::lock(line, supervised))),
+        Command::Lock => {
+            let lock = |runtime: &Runtime| runtime.block_on(lock::lock(line, supervised));
+            with_runtime_or(lock::failed, 2, lock)
+        }
         Command::Check => with_runtime(2, |runtime| runtime.block_on(check::check(line))),
         Command::Status => with_runtime(1, |runtime| runtime.block_on(status::status(line))),
         Command::Watch => with_runtime(1, |runtime| runtime.block_on(watch::watch(line))),
@@ -153,6 +156,14 @@ fn misused(error: clap::Error, is_lock: bool) -> ExitCode {
 }
 
 fn with_runtime(workers: usize, program: impl FnOnce(&Runtime) -> ExitCode) -> ExitCode {
+    with_runtime_or(fail_for_now, workers, program)
+}
+
+fn with_runtime_or(
+    failed: fn(String) -> ExitCode,
+    workers: usize,
+    program: impl FnOnce(&Runtime) -> ExitCode,
+) -> ExitCode {
     match Builder::new_multi_thread().worker_threads(workers).enable_all().build() {
         Ok(runtime) => {
             let code = program(&runtime);
@@ -160,6 +171,6 @@ fn with_runtime(workers: usize, program: impl FnOnce(&Runtime) -> ExitCode) -> E
             runtime.shutdown_background();
             code
         }
-        Err(error) => fail_for_now(format_args!("the program could not be started: {error}")),
+        Err(error) => failed(format!("the program could not be started: {error}")),
     }
 }

@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep};
 const LOOK: Duration = Duration::from_secs(2);
 
 /// When elections of a list that could not begin are tried again: what they need may be in the middle of a change.
-const AGAIN: Duration = Duration::from_secs(30);
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// The lists of a process, and the elections that came of them.
 pub(super) struct Lists {
@@ -133,7 +133,8 @@ impl List {
     ) {
         let Some((path, name)) = &self.pattern.file else { return };
         let name = name.clone();
-        (self.read, self.again) = (Stamp::of(path), None);
+        let is_new = self.again.take().is_none();
+        self.read = Stamp::of(path);
         let wanted = match self.wanted(others) {
             Ok(wanted) => wanted,
             Err(complaints) => {
@@ -165,7 +166,9 @@ impl List {
             new.len(),
             gone.len()
         );
-        process.log.event(&Event::Note { detail });
+        if is_new || !gone.is_empty() {
+            process.log.event(&Event::Note { detail });
+        }
         for election in gone {
             if let Some(handle) = self.running.remove(&election) {
                 self.leaving.insert(election, tokio::spawn(handle.remove()));

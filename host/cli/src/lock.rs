@@ -328,7 +328,7 @@ fn refused(complaints: &[Complaint], not_runnable: Option<NotRunnable>) -> ExitC
     ExitCode::from(code)
 }
 
-fn failed(problem: impl std::fmt::Display) -> ExitCode {
+pub(super) fn failed(problem: impl std::fmt::Display) -> ExitCode {
     // It has an exit code of its own, which the command could have too.
     let _ = fail(problem);
     ExitCode::from(FAILED)

@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-/// Others than leaders wait for so long when a leader came too late.
+/// Others than leaders and members wait for so long when a leader came too late.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
 /// How soon a call must begin. The smaller one comes first.
@@ -97,7 +97,7 @@ struct Free {
     all: usize,
     /// How many more others than leaders may have.
     of_others: usize,
-    /// Others than leaders have none until then. None: they are not held back.
+    /// Others than leaders and members have none until then. None: they are not held back.
     held_until: Option<Instant>,
 }
 
@@ -177,7 +177,7 @@ impl Places {
         place.await.unwrap_or(Place { places: None, urgency })
     }
 
-    /// A leader came too late: for a while nobody else than leaders is given a place.
+    /// A leader came too late: for a while nobody else than leaders and members is given a place.
     pub(super) fn hold_back(self: &Arc<Self>) {
         // Without a runtime nobody would end it.
         let Ok(runtime) = Handle::try_current() else { return };

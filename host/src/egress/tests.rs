@@ -260,11 +260,12 @@ async fn a_peer_that_vanished_is_noticed() {
     let look = async {
         let (mut peer, from) = listener.accept().await.unwrap();
         let _ = peer.read(&mut [0; 4096]).await.unwrap();
-        let port = format!(":{:04X}", from.port());
+        let [from, to] = [from, address].map(|at| format!(":{:04X}", at.port()));
         loop {
             let all = std::fs::read_to_string("/proc/net/tcp").unwrap();
             let mut rows = all.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
-            let own = rows.find(|row| row[1].ends_with(&port)).expect("the connection");
+            let own = rows.find(|row| row[1].ends_with(&from) && row[2].ends_with(&to));
+            let own = own.expect("the connection");
             // Until what was written is acknowledged, it has another one.
             if !own[5].starts_with("01") {
                 return own[5][..2].to_owned();

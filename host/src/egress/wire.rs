@@ -89,6 +89,7 @@ impl AsyncRead for Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         // What nobody answered may still wait in the kernel, which would go on sending it when the lease is long over.
+        // The last words of TLS count as such, too.
         if self.is_unanswered || self.permit.lease_is_over() {
             // A reset instead of an orderly end: what waits is thrown away.
             let _ = self.stream.set_zero_linger();

@@ -43,8 +43,8 @@ pub struct Options {
     /// Called with each line that it writes to standard output and standard error, and with what
     /// the host has to say about its requests (`tenure: …`).
     ///
-    /// At most 10 000 lines and 8 MiB of each turn, and 16 MiB a minute, as a log writes them: what
-    /// comes after that is left out, and counted.
+    /// At most 10,000 lines and 8 MiB of each turn, or of each hour of one that lasts longer, and 16 MiB a minute, as a
+    /// log writes them: what comes after that is left out, and counted.
     pub output: Option<LineSink>,
     /// Bytes that all memories of a turn may have together. A handler that needs more traps. The host
     /// holds at most half as much for a turn beside that, or 16 MiB where this is more: headers, and

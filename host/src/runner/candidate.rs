@@ -132,9 +132,9 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         let leaving = self.leaving?;
         let since = match &self.turn {
             Some(turn) => turn.ordered_at()?.max(leaving),
-            None => leaving,
+            None => leaving + self.queued(),
         };
-        Some(since + LEAVE_LIMIT + self.queued())
+        Some(since + LEAVE_LIMIT)
     }
 
     /// How long steps have waited for those of others since it is leaving, the one in flight included.
@@ -190,11 +190,9 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         let step = (!waits).then_some(self.next);
         let told = !waits && !self.orders.is_empty() && self.state.is_some();
         let step = if told { Some(self.now()) } else { step };
-        [turn, step, self.give_up_at()]
-            .into_iter()
-            .flatten()
-            .min()
-            .unwrap_or_else(|| self.now() + STEP_LIMIT)
+        // A step that was not polled yet does not know how long it waits.
+        let end = self.give_up_at().map(|at| at.min(self.now() + LEAVE_LIMIT));
+        [turn, step, end].into_iter().flatten().min().unwrap_or_else(|| self.now() + STEP_LIMIT)
     }
 
     pub(super) fn leave(&mut self) {
@@ -276,7 +274,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         let Some(turn) = self.turn.take() else { return };
         let (now, end) = (self.now(), turn.judge(end));
         if self.leaving.is_some() {
-            self.leaving = Some(now);
+            (self.leaving, self.queued) = (Some(now), Duration::ZERO);
         }
         let elapsed = now.saturating_sub(turn.started);
         let outcome = end.outcome();

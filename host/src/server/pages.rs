@@ -181,12 +181,17 @@ async fn metrics(State(roster): State<Roster>, uri: Uri, headers: HeaderMap) -> 
         Err(refusal) => return *refusal,
     };
     let boards: Vec<_> = asked.iter().map(|face| face.board.clone()).collect();
-    let now = roster.clock().now();
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let accept = accept.collect::<Vec<_>>().join(",");
-    // Of thousands of candidates that takes a while, and much memory. Others are answered meanwhile; never closed.
-    let _alone = MAKING.acquire().await;
-    match spawn_blocking(move || exposition(&accept, &boards, now)).await {
+    // Of thousands of candidates that takes a while, and much memory. It is never closed.
+    let alone = MAKING.acquire().await;
+    let now = roster.clock().now();
+    // Others are answered meanwhile. It is made to its end also when whoever asked is gone.
+    let made = spawn_blocking(move || {
+        let _alone = alone;
+        exposition(&accept, &boards, now)
+    });
+    match made.await {
         Ok((kind, text)) => shown(kind, text),
         Err(_) => refuse("the figures could not be written"),
     }

@@ -19,6 +19,11 @@ fn leaving_stops_the_work_and_then_leaves() {
 }
 
 #[test]
+fn whoever_is_to_leave_before_it_began_contends_for_nothing() {
+    assert_eq!(play(100, 0, []), ["0 step as new: leave", "0 stopped"]);
+}
+
+#[test]
 fn leaving_waits_for_the_step_in_flight_and_runs_no_turn_that_it_brings() {
     let seen = play(100, 1, [leading(7).run(turn(7)).takes(seconds(3))]);
     assert_eq!(

@@ -179,12 +179,13 @@ impl Watcher {
         let asked = timeout(PATIENCE, request).await;
         let asked = asked.map_err(|_| format!("no answer within {PATIENCE:?}"))?;
         let mut response = asked.map_err(|error| causes(&error.without_url()))?;
-        if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        let kind = response.headers().get(CONTENT_TYPE);
+        let is = |known: &[u8]| kind.is_some_and(|kind| kind.as_bytes().starts_with(known));
+        // A proxy without anybody behind it answers with the same status.
+        if response.status() == StatusCode::SERVICE_UNAVAILABLE && is(b"application/json") {
             return Ok(End::Full);
         }
-        let kind = response.headers().get(CONTENT_TYPE);
-        let streams = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-        if response.status() != StatusCode::OK || !streams {
+        if response.status() != StatusCode::OK || !is(b"text/event-stream") {
             let status = response.status().as_u16();
             return Ok(End::Refused(format!("HTTP {status} instead of an event stream")));
         }

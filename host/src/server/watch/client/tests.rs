@@ -217,8 +217,9 @@ mod peers {
 
     #[tokio::test]
     async fn a_leader_that_others_watch_already_is_no_problem() {
-        let full = heard(b"HTTP/1.1 503 -\r\ncontent-length: 0\r\n\r\n".to_vec()).await;
-        assert_eq!(full, (0, Vec::new()));
+        let full =
+            b"HTTP/1.1 503 -\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+        assert_eq!(heard(full.to_vec()).await, (0, Vec::new()));
     }
 
     #[test]
@@ -245,6 +246,7 @@ mod peers {
         let cases = [
             (b"HTTP/1.1 404 -\r\ncontent-length: 0\r\n\r\n".to_vec(), "HTTP 404 instead"),
             (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi".to_vec(), "HTTP 200 instead"),
+            (b"HTTP/1.1 503 -\r\ncontent-length: 0\r\n\r\n".to_vec(), "HTTP 503 instead"),
             (redirect, "HTTP 307 instead"),
             (b"\x16\x03\x01 no HTTP at all".to_vec(), ""),
             (Vec::new(), ""),
