@@ -78,14 +78,16 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
         };
     }
     match io {
-        // Of a connection that there is, all of them say the same: what was written may have arrived.
+        Some(io::ErrorKind::ConnectionRefused) if connecting => Error::ConnectionRefused,
+        // Of a connection that there is, all of them say the same: what was written may have arrived. For a turn it
+        // matters whether it may. For the election it does not, and people are told what happened.
         Some(
             io::ErrorKind::ConnectionRefused
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::ConnectionAborted
             | io::ErrorKind::BrokenPipe
             | io::ErrorKind::UnexpectedEof,
-        ) => match connecting {
+        ) => match connecting && pooled.is_none() {
             true => Error::ConnectionRefused,
             false => Error::ConnectionTerminated,
         },

@@ -35,7 +35,7 @@ pub const TURN: Turn = Turn {
 pub const SOON: Duration = Duration::from_secs(60);
 
 /// Longer than any test: only a jump of the clock gets there.
-pub const LONG: Duration = Duration::from_secs(3600);
+pub const LONG: Duration = Duration::from_secs(1800);
 
 /// Bytes of memory that the handler may have.
 pub const MEMORY: usize = 64 * 1024 * 1024;
