@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 /// Peers of the requests that arrived.
@@ -214,7 +215,10 @@ async fn a_handler_says_how_long_a_connection_may_take() {
     // Its handshake is never answered.
     let request = http::Request::get(format!("https://{address}/")).body(body).unwrap();
     let connect_timeout = Some(Duration::from_millis(20));
-    let options = RequestOptions { connect_timeout, ..RequestOptions::default() };
+    // Sooner than the time that a connection has by default, and another error.
+    let first_byte_timeout = Some(Duration::from_secs(5));
+    let options =
+        RequestOptions { connect_timeout, first_byte_timeout, ..RequestOptions::default() };
     let late = gate.send(request, options).await;
     assert!(matches!(late, Err(Error::ConnectionTimeout)), "{late:?}");
 }
@@ -249,7 +253,9 @@ async fn a_connection_that_becomes_something_else_is_closed() {
     let send = gate.clone().send(request, RequestOptions::default());
     let (_answer, mut peer) = tokio::join!(send, switches);
     // While the answer is kept.
-    assert_eq!(peer.read(&mut [0]).await.unwrap(), 0);
+    let mut end = [0];
+    let closed = timeout(Duration::from_secs(20), peer.read(&mut end)).await;
+    assert_eq!(closed.expect("it is still open").unwrap(), 0);
 }
 
 /// Linux shows which timer a connection has: 2 is the one that asks whether the peer is still there.
