@@ -144,9 +144,9 @@ impl Tally {
             *self = Self { began: now, left_out: self.left_out, ..Self::default() };
         }
         let limit = if self.over || self.lines == LINES {
-            Some(format!("of {LINES} lines a turn and hour"))
+            Some(format!("of {LINES} lines a turn within an hour"))
         } else if self.bytes + size > BYTES {
-            Some(format!("of {} MiB a turn and hour", BYTES / MIB))
+            Some(format!("of {} MiB a turn within an hour", BYTES / MIB))
         } else if minute.bytes + size > BYTES_A_MINUTE {
             // Also for a shorter line: what is left out has a beginning and an end.
             minute.bytes = BYTES_A_MINUTE;
@@ -237,7 +237,10 @@ mod tests {
         }
         let seen = scene.take();
         assert_eq!(seen.len() as u64, LINES + 1);
-        assert!(seen.last().unwrap().contains("limit of 10000 lines a turn and hour"), "{seen:?}");
+        assert!(
+            seen.last().unwrap().contains("limit of 10000 lines a turn within an hour"),
+            "{seen:?}"
+        );
         drop((turn, out, error));
         let bytes = LINES * as_written("x");
         let told = format!("tenure: {LINES} lines ({bytes} bytes) of the handler were dropped");
@@ -256,7 +259,9 @@ mod tests {
         let seen = scene.take();
         let told: Vec<_> = seen.iter().filter(|line| line.starts_with("tenure: ")).collect();
         assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].contains("limit of 8 MiB a turn and hour") && told[1].contains("dropped"));
+        assert!(
+            told[0].contains("limit of 8 MiB a turn within an hour") && told[1].contains("dropped")
+        );
         let bytes: u64 = seen.iter().map(|line| as_written(line)).sum();
         assert!((BYTES - 64 * 1024..BYTES + 64 * 1024).contains(&bytes), "{bytes}");
     }
