@@ -133,8 +133,9 @@ impl List {
     ) {
         let Some((path, name)) = &self.pattern.file else { return };
         let name = name.clone();
-        let is_new = self.again.take().is_none();
-        self.read = Stamp::of(path);
+        let now = Stamp::of(path);
+        let is_new = now != self.read;
+        (self.read, self.again) = (now, None);
         let wanted = match self.wanted(others) {
             Ok(wanted) => wanted,
             Err(complaints) => {

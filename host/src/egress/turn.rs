@@ -45,8 +45,8 @@ pub(super) const AT_A_TIME: usize = 64;
 pub(super) const READ_AHEAD: usize = 128 * 1024;
 
 /// A peer that acknowledged everything and is not heard of for so long is asked whether it is still there, and asked
-/// again after [`ASK_AGAIN`], and once more. It keeps a call alive that waits for long, too: what passes connections on forgets idle ones, often
-/// after minutes.
+/// again after [`ASK_AGAIN`], and once more. That keeps alive a call that waits for long, too: load balancers forget
+/// idle connections, often after minutes.
 const IDLE: Duration = Duration::from_secs(30);
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 const ASKED: u32 = 3;

@@ -176,7 +176,8 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     ///
     /// From the end of the turn on that takes 10 s at most, and as long as its steps wait for those of very many other
     /// elections of the process: a lease that could not be released runs out by itself. If the handler does not stop
-    /// within 10 s, its lease is not released but expires. Dropping the returned future ends the work too, but leaves the lease to run out.
+    /// within 10 s, its lease is not released but expires. Dropping the returned future ends the work too, but leaves the
+    /// lease to run out.
     ///
     /// Beside a handler that computes for long without an `.await`, the runtime needs a second
     /// worker thread, or turns one [of their own](Runner::turns_on).
