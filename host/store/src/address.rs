@@ -39,7 +39,8 @@ impl Address {
     /// behind any name, `store.default.svc` for one, still answers to path-style addresses.
     pub(super) fn of(request: &Request, accounts: &[Account]) -> Address {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
-        let query = decoded_query(query);
+        // The service reads a `+` as a blank.
+        let query = decoded_query(&query.replace('+', "%20"));
         let of_host = account_of_host(request.header("host").unwrap_or_default(), accounts);
         let in_path = of_host.is_none();
         let (account, rest) = of_host.map(|account| (account, path)).unwrap_or_else(|| {

@@ -85,6 +85,10 @@ impl Body {
                 Err(Code::MissingContentLengthHeader.into())
             }
             Some("BlockBlob") => Ok(Body::Block(request.body.clone(), Vec::new())),
+            Some("PageBlob") if !request.body.is_empty() => {
+                let length = request.body.len().to_string();
+                Err(Failure::header("content-length", &length))
+            }
             Some("PageBlob") => {
                 let text = request.header(SIZE).ok_or_else(|| Failure::missing(SIZE))?;
                 match text.parse::<u64>() {

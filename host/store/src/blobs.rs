@@ -33,7 +33,9 @@ impl Service {
         let body = Body::read(call.request)?;
         let properties = Properties::of_put(call.request, &body)?;
         let metadata = metadata(call.request)?;
-        self.replace_blob(call, properties, metadata, |_| Ok(body))
+        let checksum = properties.get("Content-MD5").map(str::to_owned);
+        let answer = self.replace_blob(call, properties, metadata, |_| Ok(body))?;
+        Ok(checksum.into_iter().fold(answer, |answer, own| answer.with("Content-MD5", own)))
     }
 
     /// Gives the blob this content, and creates it if it is not there. Blocks that were put for it are used or gone.
@@ -62,11 +64,8 @@ impl Service {
         let body = body(container)?;
         let (etag, created, modified) = (self.generator.etag(), call.now.wall, call.now.wall);
         let content = Content { body, properties, metadata, etag, created, modified };
-        let mut answer = stamped(201, &content.etag, call.now.wall)
+        let answer = stamped(201, &content.etag, call.now.wall)
             .with("x-ms-request-server-encrypted", "true");
-        if let Some(checksum) = content.properties.get("Content-MD5") {
-            answer = answer.with("Content-MD5", checksum);
-        }
         container.staged.remove(call.name);
         match container.blobs.get_mut(call.name) {
             Some(blob) => {
@@ -149,11 +148,15 @@ impl Service {
         let blob = self.blob_mut(&call.place, call.name)?;
         let answer = Response::new(202).with("x-ms-delete-type-permanent", "true");
         if let Some(time) = call.snapshot() {
-            return blob
-                .snapshots
-                .remove(time)
-                .map(|_| answer)
-                .ok_or_else(|| Code::BlobNotFound.into());
+            // It has no snapshots of its own, and no lease.
+            if let Some(which) = which {
+                return Err(Failure::header(SNAPSHOTS, which));
+            }
+            let content = blob.snapshots.get(time).ok_or(Code::BlobNotFound)?;
+            Lease::default().admits_write(call.now.elapsed, id)?;
+            conditions.admit_write(&content.etag, content.modified)?;
+            blob.snapshots.remove(time);
+            return Ok(answer);
         }
         blob.lease.admits_write(call.now.elapsed, id)?;
         conditions.admit_write(&blob.current.etag, blob.current.modified)?;

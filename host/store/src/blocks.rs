@@ -1,8 +1,10 @@
 //! Blob content put in blocks: Put Block, Put Block List, Get Block List. Clients upload so what is large.
 
+use std::collections::HashMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
@@ -44,24 +46,26 @@ impl Service {
         if call.request.header("content-length").is_none() {
             return Err(Code::MissingContentLengthHeader.into());
         }
+        // Seen of the service in adlfs #71: there is no empty block.
+        if call.request.body.is_empty() {
+            return Err(Failure::header("content-length", "0"));
+        }
         checksum::check(call.request, "content-md5", &call.request.body)?;
         let container = self.containers.get_mut(&call.place).ok_or(Code::ContainerNotFound)?;
-        let mut lengths = Vec::new();
         match container.blobs.get(call.name) {
             Some(blob) => {
                 blob.lease.admits_write(call.now.elapsed, lease)?;
-                let Body::Block(_, blocks) = &blob.current.body else {
+                if !matches!(blob.current.body, Body::Block(..)) {
                     return Err(Code::InvalidBlobType.into());
-                };
-                lengths.extend(blocks.first().map(|(id, _)| id.len()));
+                }
             }
             None if lease.is_some() => return Err(Code::LeaseNotPresentWithBlobOperation.into()),
             None => {}
         }
         let staged = container.staged.entry(call.name.to_owned()).or_default();
-        lengths.extend(staged.first().map(|(id, _)| id.len()));
-        // All ids of a blob are of one length.
-        if lengths.iter().any(|length| *length != block.len()) || staged.len() >= MAX_BLOCKS {
+        // All ids of blocks that are not in the blob yet are of one length.
+        let is_other = staged.first().is_some_and(|(id, _)| id.len() != block.len());
+        if is_other || staged.len() >= MAX_BLOCKS {
             return Err(Code::InvalidBlobOrBlock.into());
         }
         staged.retain(|(id, _)| id != block);
@@ -75,9 +79,11 @@ impl Service {
         checksum::check(call.request, "content-md5", &call.request.body)?;
         let wanted = read_list(&call.request.body)?;
         let (properties, metadata) = (Properties::of_set(call.request)?, metadata(call.request)?);
-        self.replace_blob(call, properties, metadata, |container| {
+        let answer = self.replace_blob(call, properties, metadata, |container| {
             assembled(container, call.name, &wanted)
-        })
+        })?;
+        // Of the list (REST reference): the checksum of the content is the client's.
+        Ok(answer.with("Content-MD5", checksum::of(&call.request.body)))
     }
 
     pub(super) fn get_block_list(&self, call: &Call<'_>) -> Result<Response, Failure> {
@@ -143,15 +149,15 @@ fn assembled(
             blocks.iter().map(block).collect()
         }
     };
+    let (staged, of_blob) = (by_id(staged), by_id(&of_blob));
     let (mut bytes, mut blocks) = (BytesMut::new(), Vec::new());
     for (from, id) in wanted {
-        let sources: &[&[Block]] = match from {
-            Source::Committed => &[&of_blob],
-            Source::Uncommitted => &[staged],
-            Source::Latest => &[staged, &of_blob],
+        let block = match from {
+            Source::Committed => of_blob.get(id.as_str()),
+            Source::Uncommitted => staged.get(id.as_str()),
+            Source::Latest => staged.get(id.as_str()).or_else(|| of_blob.get(id.as_str())),
         };
-        let mut all = sources.iter().copied().flatten();
-        let (_, block) = all.find(|(known, _)| known == id).ok_or(Code::InvalidBlockList)?;
+        let block = block.ok_or(Code::InvalidBlockList)?;
         bytes.extend_from_slice(block);
         blocks.push((id.clone(), block.len()));
         if bytes.len() > MAX_BLOB {
@@ -159,6 +165,11 @@ fn assembled(
         }
     }
     Ok(Body::Block(bytes.freeze(), blocks))
+}
+
+/// A list may name each of very many. Of two with one id, the first counts.
+fn by_id(blocks: &[Block]) -> HashMap<&str, &Bytes> {
+    blocks.iter().rev().map(|(id, bytes)| (id.as_str(), bytes)).collect()
 }
 
 /// `<BlockList><Latest>ID</Latest>…</BlockList>`.

@@ -11,6 +11,7 @@
 
 use tenure_azure::http_date;
 
+use super::account::Account;
 use super::address::Address;
 use super::auth::{self, Access};
 use super::call::Call;
@@ -24,6 +25,9 @@ use super::verb::Verb;
 use super::wire::{Now, Request, Response};
 
 const SERVER: &str = "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0";
+
+/// How much of a method is remembered.
+const LONGEST_METHOD: usize = 16;
 
 impl Service {
     /// Handles one request, now. `now` must not go back from one call to the next.
@@ -52,15 +56,18 @@ impl Service {
             }
         };
         let (container, blob) = address.names();
+        // Nobody fills the memory with names that mean nothing.
+        let account = self.accounts.iter().map(Account::name).find(|name| *name == address.account);
+        let method = request.method.chars().take(LONGEST_METHOD).collect();
         self.log.add(Entry {
             at: now.elapsed,
-            method: request.method.clone(),
+            method,
             verb,
             container: container.to_owned(),
             blob: blob.to_owned(),
             status: answer.status,
             code,
-            account: address.account,
+            account: account.unwrap_or_default().to_owned(),
         });
         dressed(answer, now, &id, request, version)
     }
@@ -76,9 +83,7 @@ impl Service {
         let (container, name) = address.names();
         let place = (address.account.clone(), container.to_owned());
         // Not documented: whether a condition of the request is judged before this. Rights come first everywhere.
-        let overwrites =
-            matches!(operation.verb, Verb::PutBlob | Verb::PutBlock | Verb::PutBlockList);
-        if overwrites && self.blob(&place, name).is_ok() {
+        if operation.verb == Verb::PutBlob && self.blob(&place, name).is_ok() {
             access.permit_overwrite()?;
         }
         (operation.run)(self, &Call { now, request, address, access, place, name })

@@ -13,11 +13,11 @@ const KEPT: usize = 10_000;
 pub struct Entry {
     /// When, by the `elapsed` of the service's clock.
     pub at: Duration,
-    /// The HTTP method.
+    /// The HTTP method, its first 16 characters.
     pub method: String,
     /// The operation.
     pub verb: Verb,
-    /// The account as addressed.
+    /// The account, empty when there is none of that name.
     pub account: String,
     /// The container, empty when none was addressed.
     pub container: String,

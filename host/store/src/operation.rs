@@ -263,7 +263,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
         comp: "block",
         parameters: &["blockid"],
         headers: &[&["Content-MD5"], LEASE_ID],
-        right: ('o', "cw"),
         run: Service::put_block,
         ..BLOB
     },
@@ -272,7 +271,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
         title: "Put Block List",
         comp: "blocklist",
         headers: &[&["Content-MD5"], PROPERTIES, METADATA, LEASE_ID, CONDITIONS],
-        right: ('o', "cw"),
         run: Service::put_block_list,
         ..BLOB
     },
@@ -425,7 +423,8 @@ impl Operation {
             let known = contains(ALWAYS, name)
                 || contains(self.parameters, name)
                 || (overrides && contains(OVERRIDES, name));
-            if !known && name.eq_ignore_ascii_case("snapshot") {
+            let writes = !self.methods.contains(&"GET");
+            if !known && writes && name.eq_ignore_ascii_case("snapshot") {
                 return Err(Code::InvalidOperation.into());
             }
             if !known && !name.is_empty() {

@@ -173,7 +173,7 @@ impl Store {
         SocketAddr::new(loopback, self.address.port())
     }
 
-    /// The service, to look at its log.
+    /// The service, to look at its log. Empty once the store has [stopped](Store::stop).
     pub fn service(&self) -> &Arc<Mutex<Service>> {
         &self.service
     }
@@ -186,11 +186,13 @@ impl Store {
     /// Ends it: accepts nothing more, closes what is idle, waits 2 s at most for requests under way. Returns the
     /// service with all of its state, which may be started again.
     pub async fn stop(self) -> Service {
-        drop(self.shutdown);
-        let mut task = self.task;
+        let Self { service, shutdown, mut task, .. } = self;
+        drop(shutdown);
         if tokio::time::timeout(STOP_TIME, &mut task).await.is_err() {
             task.abort();
         }
-        self.service.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let mut service = service.lock().unwrap_or_else(PoisonError::into_inner);
+        // A request that comes to its end even now is refused, and not granted and lost.
+        std::mem::replace(&mut *service, Service::new(Vec::new(), 0))
     }
 }

@@ -49,14 +49,12 @@ impl Access {
         (resource, letters): (char, &str),
     ) -> Result<(), Failure> {
         let Access::Sas(permit) = self else { return Ok(()) };
-        // What kind of account it is, every signature may ask that is good there.
-        if verb == Verb::GetAccount {
-            return Ok(());
-        }
         match &permit.account {
             Some((services, _)) if !services.contains('b') => {
                 return Err(Code::AuthorizationServiceMismatch.into());
             }
+            // What kind of account it is, every signature may ask that is good there.
+            _ if verb == Verb::GetAccount => return Ok(()),
             Some((_, types)) if !types.contains(resource) => {
                 return Err(Code::AuthorizationResourceTypeMismatch.into());
             }

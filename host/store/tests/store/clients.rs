@@ -159,6 +159,7 @@ fn what_is_not_played_is_refused_by_name() {
         ("DELETE", container.clone(), vec![("x-ms-lease-id", "a")], "x-ms-lease-id"),
         ("GET", of("comp=list&include=uncommittedblobs"), vec![], "uncommittedblobs"),
         ("GET", of("comp=list&startfrom=b"), vec![], "startfrom"),
+        ("GET", at("comp=blocklist&snapshot=2026-01-01"), vec![], "snapshot"),
     ];
     for (method, target, headers, name) in rows {
         let answer = ask(&mut store, method, &target, &headers, "");
@@ -370,12 +371,67 @@ fn a_blob_is_made_of_blocks() {
         (400, Some("InvalidBlockList"))
     );
     assert_eq!(told(&block(&mut store, "YWI%3D%3D", "x")), (400, Some("InvalidBlockId")));
+    assert_eq!(told(&block(&mut store, "YQ%3D%3D", "")), (400, Some("InvalidHeaderValue")));
+    // Ids of another length than those in the blob, as another client makes them.
+    assert_eq!(block(&mut store, "YWJjZA%3D%3D", "new").status, 201);
     assert_eq!(
-        told(&block(&mut store, "YWJjZA%3D%3D", "x")),
+        told(&block(&mut store, "YQ%3D%3D", "x")),
         (400, Some("InvalidBlobOrBlock")),
-        "another length"
+        "another length than one that is not in the blob yet"
     );
     assert_eq!(told(&commit(&mut store, "<Latest>")), (400, Some("InvalidXmlDocument")));
+    assert_eq!(commit(&mut store, "<Latest>YWJjZA==</Latest>").status, 201);
+    assert_eq!(text(&read(&mut store)), "new");
+}
+
+#[test]
+fn a_list_answers_with_its_own_checksum() {
+    let mut store = store();
+    let at = |query: &str| format!("{BOX}/large?{query}");
+    assert_eq!(ask(&mut store, "PUT", &at("comp=block&blockid=YQ%3D%3D"), &[], "x").status, 201);
+    // MD5 of "hello", which the client says that the content is; and of the list.
+    let of_content = ("x-ms-blob-content-md5", "XUFAKrxLKna5cZ2REBfFkg==");
+    let list = "<BlockList><Latest>YQ==</Latest></BlockList>";
+    let answer = ask(&mut store, "PUT", &at("comp=blocklist"), &[of_content], list);
+    assert_eq!(
+        (answer.status, answer.header("content-md5")),
+        (201, Some("uasBkjHyqJCi2os7dhS5LQ=="))
+    );
+    let read = ask(&mut store, "GET", &format!("{BOX}/large"), &[], "");
+    assert_eq!(read.header("content-md5"), Some(of_content.1));
+}
+
+#[test]
+fn a_snapshot_is_deleted_under_conditions_too() {
+    let mut store = store();
+    let blob = format!("{BOX}/blob");
+    let made = ask(&mut store, "PUT", &format!("{blob}?comp=snapshot"), &[], "");
+    let time = made.header("x-ms-snapshot").unwrap().to_owned();
+    let at = format!("{blob}?snapshot={time}");
+    let mut delete = |headers: &[(&str, &str)]| {
+        let answer = ask(&mut store, "DELETE", &at, headers, "");
+        (answer.status, answer.code().map(str::to_owned))
+    };
+    let refused = |status, code: &str| (status, Some(code.to_owned()));
+    assert_eq!(delete(&[("If-Match", "\"0x8D0\"")]), refused(412, "ConditionNotMet"));
+    let include = ("x-ms-delete-snapshots", "include");
+    assert_eq!(delete(&[include]), refused(400, "InvalidHeaderValue"));
+    let id = ("x-ms-lease-id", "00000000-0000-0000-0000-000000000001");
+    assert_eq!(delete(&[id]), refused(412, "LeaseNotPresentWithBlobOperation"));
+    assert_eq!(delete(&[]), (202, None));
+    assert_eq!(delete(&[]), refused(404, "BlobNotFound"));
+}
+
+#[test]
+fn a_repeated_secret_does_not_come_back() {
+    let mut store = store();
+    let request = request(&store, "GET", &format!("{BOX}/blob"), &[], "");
+    let request = request
+        .with("Authorization", "Bearer c2VjcmV0MQ")
+        .with("authorization", "Bearer c2VjcmV0Mg");
+    let answer = store.send(&request);
+    assert_eq!(told(&answer), (400, Some("InvalidHeaderValue")));
+    assert!(!text(&answer).contains("c2VjcmV0"), "{}", text(&answer));
 }
 
 #[test]
@@ -437,7 +493,7 @@ fn listing_needs_its_own_permission() {
 }
 
 #[test]
-fn to_create_is_not_to_overwrite_in_blocks_either() {
+fn to_create_is_not_to_put_blocks() {
     let mut store = store();
     let expires = store.now().wall + chrono::TimeDelta::hours(1);
     let terms = Terms::new(Scope::Container("box".to_owned()), "c", expires);
@@ -450,9 +506,9 @@ fn to_create_is_not_to_overwrite_in_blocks_either() {
         (answer.status, answer.code().map(str::to_owned))
     };
     let list = "<BlockList><Latest>YQ==</Latest></BlockList>";
-    assert_eq!(send("new", "comp=block&blockid=YQ%3D%3D", "x"), (201, None));
-    assert_eq!(send("new", "comp=blocklist", list), (201, None));
-    let refused = (403, Some("UnauthorizedBlobOverwrite".to_owned()));
-    assert_eq!(send("new", "comp=block&blockid=YQ%3D%3D", "x"), refused);
-    assert_eq!(send("blob", "comp=blocklist", list), refused);
+    let refused = (403, Some("AuthorizationPermissionMismatch".to_owned()));
+    for name in ["new", "blob"] {
+        assert_eq!(send(name, "comp=block&blockid=YQ%3D%3D", "x"), refused, "{name}");
+        assert_eq!(send(name, "comp=blocklist", list), refused, "{name}");
+    }
 }

@@ -1,6 +1,6 @@
 //! What the embedded store does beside leases.
 
-use tenure_store::{LeaseState, Response, Verb};
+use tenure_store::{LeaseState, Request, Response, Verb};
 
 use super::script::{Scene, id};
 use super::send::{Direct, Send};
@@ -103,6 +103,7 @@ fn a_page_blob_has_a_size_and_zeros() {
     assert!(read.body.iter().all(|byte| *byte == 0));
     assert_eq!(read.header("x-ms-blob-type"), Some("PageBlob"));
     assert_eq!(outcome("put pages=513 body="), refused(400, "InvalidHeaderValue"));
+    assert_eq!(outcome("put pages=512 body=x"), refused(400, "InvalidHeaderValue"));
     assert_eq!(outcome("put pages=0 body=; acquire id=A"), (201, None));
 }
 
@@ -164,6 +165,15 @@ fn the_log_tells_what_was_handled() {
     assert_eq!(last.code, Some("AuthenticationFailed"));
     assert_eq!((last.container.as_str(), last.blob.as_str()), ("leases", "blob"));
     assert_eq!(last.at, wire.now().elapsed);
+}
+
+#[test]
+fn the_log_keeps_nothing_that_is_long_and_means_nothing() {
+    let mut wire = Direct::new();
+    let long = "A".repeat(10_000);
+    assert_eq!(wire.send(&Request::new(&long, &format!("/{long}/b"))).status, 401);
+    let last = wire.service.log().entries().next_back().unwrap();
+    assert_eq!((last.method.as_str(), last.account.as_str()), (&long[..16], ""));
 }
 
 #[test]

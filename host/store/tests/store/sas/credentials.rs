@@ -38,6 +38,9 @@ fn a_token_made_by_an_sdk_is_let_in() {
                  &sig=PndrBc0Uw%2BugpxwxCcQN918yG%2BMmixwDgVAVmJQ7Lrg%3D";
     assert_eq!(outcome("put at=leader; acquire id=A at=leader", token), "ok");
     assert_eq!(outcome("put; acquire id=A", token), "AuthenticationFailed");
+    // Seen of the service in azure-sdk-for-js #9353: it reads a `+` as a blank.
+    let raw = token.replace("%2B", "+");
+    assert_eq!(outcome("put at=leader; acquire id=A at=leader", &raw), "AuthenticationFailed");
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Which operations a token opens, by its letters and by its scope.
 
+use tenure_store::Request;
+
+use super::super::send::{Direct, Send};
 use super::{account, answer, blob, container, detail, outcome, sas, told};
 
 const BLOB_LETTERS: &str = "racwdxyltfmeopi";
@@ -81,6 +84,18 @@ fn an_account_sas_names_service_and_resource_type() {
     assert_eq!(found("b", "sc", "put; acquire id=A"), "AuthorizationResourceTypeMismatch");
     assert_eq!(found("b", "so", "mkcontainer box=new"), "AuthorizationResourceTypeMismatch");
     assert_eq!(found("b", "c", "mkcontainer box=new"), "ok");
+}
+
+#[test]
+fn every_token_for_blobs_may_ask_for_the_kind_of_account() {
+    let ask = |services| {
+        let token = sas(account(services, "o"), "l");
+        let target = format!("/devstoreaccount1/?restype=account&comp=properties&{token}");
+        let answer = Direct::new().send(&Request::new("GET", &target));
+        (answer.status, answer.code().map(str::to_owned))
+    };
+    assert_eq!(ask("b"), (200, None));
+    assert_eq!(ask("q"), (403, Some("AuthorizationServiceMismatch".to_owned())));
 }
 
 #[test]
