@@ -164,7 +164,8 @@ fn error_detail(body: &[u8]) -> Option<String> {
     let text = core::str::from_utf8(body).ok()?;
     let (_, rest) = cut(text, "<AuthenticationErrorDetail>")?;
     let (detail, _) = cut(rest, "</AuthenticationErrorDetail>")?;
-    if cut(detail, "string to sign").is_some() {
+    // "string to sign" of a key, "String to sign" of a SAS.
+    if cut(detail, "tring to sign").is_some() {
         return None;
     }
     // The time of an expired SAS: with it, the same problem would be another one each second.

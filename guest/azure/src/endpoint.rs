@@ -47,6 +47,18 @@ impl Endpoint {
         })
     }
 
+    /// Reads the address of an account, which has no path where its host names the account.
+    ///
+    /// # Errors
+    /// As of [`parse`](Self::parse). A path would be taken for the container's parent: the election would be another blob.
+    pub fn of_account(url: &str) -> Result<Endpoint, &'static str> {
+        let endpoint = Self::parse(url)?;
+        match !endpoint.prefix.is_empty() && cut(endpoint.host(), ".blob.").is_some() {
+            true => Err("has a path"),
+            false => Ok(endpoint),
+        }
+    }
+
     /// The account's name: the first label of the host, or of the path where the host is an address or
     /// has one label only.
     pub(super) fn account(&self) -> String {

@@ -103,7 +103,9 @@ impl Identity {
                 proof: Proof::Secret(secret) | Proof::Assertion(secret), ..
             } => secret,
         };
-        cut(text, secret.reveal()).is_some()
+        // The text may be cut.
+        let secret = secret.reveal();
+        cut(text, secret.get(..16).unwrap_or(secret)).is_some()
     }
 
     /// The request for a token.
@@ -249,6 +251,18 @@ mod tests {
         ] {
             assert_eq!(authority_for(&endpoint(storage)), authority);
         }
+    }
+
+    #[test]
+    fn a_text_that_was_cut_tells_it_too() {
+        let secret = "c2VjcmV0IG9mIGFuIGFwcA~.1234";
+        let identity = Identity::Endpoint {
+            endpoint: endpoint("http://127.0.0.1:1"),
+            header: secret.into(),
+            client: None,
+        };
+        assert!(identity.is_told_by(&format!("header {} is wrong", &secret[..20])));
+        assert!(!identity.is_told_by("the header is wrong"));
     }
 
     #[test]

@@ -114,8 +114,9 @@ fn told(status: u16, body: Option<Body>) -> String {
     let description = body.text("error_description").or(body.text("message"));
     let words = [body.text("error"), description];
     let words = words.into_iter().flatten().collect::<Vec<_>>().join(": ");
-    // What follows are numbers for the support, others each time.
-    let words = cut(&words, "Trace ID:").map_or(&*words, |(words, _)| words).trim();
+    // What follows are numbers for the support and times, others at each try.
+    let before = |words, mark| cut(words, mark).map_or(words, |(words, _)| words);
+    let words = before(before(&words, "Trace ID:"), "Current time:").trim();
     let words = words.chars().map(|c| if c.is_control() { ' ' } else { c });
     let words: String = words.take(MOST_SHOWN).collect();
     match words.as_str() {
@@ -164,6 +165,10 @@ mod tests {
                 format!(r#"{{"error":"invalid_client","error_description":"{said}{numbers}"}}"#);
             assert_eq!(read(401, &body), Err(NoToken::Refused(told.into())));
         }
+        // Other times at each try.
+        let late = r#"{"error_description":"Assertion is not within its valid time range. Current time: 2026"}"#;
+        let told = "400 Assertion is not within its valid time range.";
+        assert_eq!(read(400, late), Err(NoToken::Refused(told.into())));
         assert_eq!(read(403, "<html>"), Err(NoToken::Refused("403".into())));
         assert_eq!(
             read(400, r#"{"statusCode":400,"message":"No managed identity found."}"#),

@@ -19,7 +19,10 @@ pub fn looks_secret(text: &str) -> bool {
     MARKS.iter().any(|mark| cut(&lower, mark).is_some())
         || text.split(|c| !inside(c)).any(|word| {
             let has = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
-            word.len() >= LENGTH && has(u8::is_ascii_uppercase) && has(u8::is_ascii_digit)
+            let is_key = has(u8::is_ascii_uppercase) && has(u8::is_ascii_digit);
+            // As `openssl rand -hex 32` makes tokens.
+            let is_hex = word.as_bytes().iter().all(u8::is_ascii_hexdigit);
+            word.len() >= LENGTH && (is_key || is_hex)
         })
 }
 
@@ -42,6 +45,7 @@ mod tests {
             "eyJ0eXAiOiJKV1QifQ.e30.c2ln",
             "whsec_c2VjcmV0",
             "853B9A84E1A84F2A9D0C11AA00F0F0F0",
+            "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
             "my Q8~dq3kL0bTt2mZ9xW5vRrY7uNnA1cEe4fGh",
         ] {
             assert!(looks_secret(secret), "{secret}");

@@ -309,11 +309,5 @@ fn strange(blob: SideBlob, answer: &Answer, settings: &Settings) -> Option<Probl
         SideBlob::Candidates => listing::is_fit(seen),
         SideBlob::Trigger => triggers::is_fit(seen),
     };
-    let name = settings.election.side_blob_name(blob);
-    let detail = format!(
-        "the blob {name} holds data that no candidate wrote, and is ignored. Find out who else may write beside the \
-         election's blob, and delete this one"
-    );
-    let class = ProblemClass::Configuration;
-    (!fit && age.abs() < notice::FRESH).then_some(Problem { class, detail })
+    (!fit && age.abs() < notice::FRESH).then(|| Problem::of_foreign(blob, settings))
 }

@@ -200,6 +200,10 @@ const NOT_ON_AZURE: &str =
 fn problem_of(no: &NoToken, identity: &Identity) -> Problem {
     let (origin, name) = (identity.origin(), identity.name());
     let (class, what) = match no {
+        // At the metadata service it is the identity that is not known yet.
+        NoToken::Unavailable(404) if !matches!(identity, Identity::Imds { .. }) => {
+            (ProblemClass::Refused, "answered 404; check its address".into())
+        }
         NoToken::Refused(words) if identity.is_told_by(words) => (
             ProblemClass::Refused,
             format!(

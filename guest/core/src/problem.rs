@@ -8,6 +8,7 @@ use super::settings::Settings;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::Credential;
+use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
@@ -83,6 +84,16 @@ impl Problem {
             "the leader of {election} ran \"{theirs}\", this candidate has \"{ours}\"; {SEPARATE}"
         );
         (theirs != ours).then_some(Self { class: ProblemClass::Schedule, detail })
+    }
+
+    /// A blob beside the election's that holds what no candidate writes. It counts as absent.
+    pub fn of_foreign(blob: SideBlob, settings: &Settings) -> Self {
+        let name = settings.election.side_blob_name(blob);
+        let detail = format!(
+            "the blob {name} holds data that no candidate wrote; it is left untouched. Find out who else may write \
+             beside the election's blob, and delete this one"
+        );
+        Self { class: ProblemClass::Configuration, detail }
     }
 
     /// An answer that is not as hoped, for people.

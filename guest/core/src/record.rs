@@ -134,10 +134,8 @@ pub struct Beat {
 pub enum RecordError {
     /// It belongs to somebody else: the names found.
     Foreign(Vec<String>),
-    /// A newer version wrote it.
-    Newer(String),
-    /// It has a format that was given up before the first release.
-    Older(String),
+    /// It has another format than this version's.
+    Format(String),
     /// A field cannot be read.
     Garbled(String),
     /// The election is over for ever. protocol.md §14.2.
@@ -171,8 +169,7 @@ impl Record {
         };
         match format.parse::<u64>() {
             Ok(FORMAT) => {}
-            Ok(..FORMAT) => return Err(RecordError::Older(format.into())),
-            Ok(_) => return Err(RecordError::Newer(format.into())),
+            Ok(_) => return Err(RecordError::Format(format.into())),
             Err(_) if format == CLOSED => return Err(RecordError::Closed),
             Err(_) => return Err(RecordError::Garbled(field::FORMAT.into())),
         }

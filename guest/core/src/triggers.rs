@@ -169,14 +169,7 @@ pub fn trigger(
         (Class::MissingBlob | Class::MissingContainer, _) => (None, Vec::new()),
         (Class::Done, Some(seen)) => match list(seen) {
             Some(waiting) => (beside.etag.clone(), waiting),
-            None => {
-                let blob = name.side_blob_name(SideBlob::Trigger);
-                let detail = format!(
-                    "the blob {blob} holds data that no candidate wrote; it is left untouched. Find out who else may \
-                     write beside the election's blob, and delete this one"
-                );
-                return refused(configured, detail);
-            }
+            None => return Err(Problem::of_foreign(SideBlob::Trigger, settings)),
         },
         _ => {
             let read = Operation::ReadSideBlob(SideBlob::Trigger);

@@ -109,22 +109,24 @@ pub fn healthy() -> Answer {
 /// Settings that cannot be used: all complaints.
 #[must_use]
 pub fn complained(complaints: &[Complaint]) -> Answer {
-    with_complaints(complaints, |object, complaint| {
-        object.with("problem", &complaint.problem).with("advice", &complaint.advice)
-    })
+    with_complaints(complaints, true)
 }
 
-/// The same for anybody: only which settings they are.
+/// The same for anybody: only which settings they are, and in full what keeps everybody from calling.
 #[must_use]
 pub fn named(complaints: &[Complaint]) -> Answer {
-    with_complaints(complaints, |object, _| object)
+    with_complaints(complaints, false)
 }
 
-fn with_complaints(complaints: &[Complaint], more: fn(Object, &Complaint) -> Object) -> Answer {
-    let complaints =
-        array(complaints.iter().map(|complaint| {
-            more(Object::new().with("setting", complaint.setting), complaint).end()
-        }));
+fn with_complaints(complaints: &[Complaint], to_operator: bool) -> Answer {
+    let complaints = array(complaints.iter().map(|complaint| {
+        let object = Object::new().with("setting", complaint.setting);
+        let object = match to_operator || complaint.setting.starts_with("TENURE_TICK_") {
+            true => object.with("problem", &complaint.problem).with("advice", &complaint.advice),
+            false => object,
+        };
+        object.end()
+    }));
     let object = Object::new()
         .with("error", "settings are wrong; nothing was sent")
         .with("complaints", Value::Json(&complaints));
@@ -257,5 +259,10 @@ mod tests {
         assert_eq!(complaints[1], json!({ "setting": "B", "problem": "p", "advice": "a" }));
         let named = named(&[complaint("A"), complaint("B")]);
         assert_eq!(read(&named)["complaints"], json!([{ "setting": "A" }, { "setting": "B" }]));
+        let access = super::named(&[complaint("A"), complaint("TENURE_TICK_TOKEN")]);
+        assert_eq!(
+            read(&access)["complaints"],
+            json!([{ "setting": "A" }, { "setting": "TENURE_TICK_TOKEN", "problem": "p", "advice": "a" }])
+        );
     }
 }

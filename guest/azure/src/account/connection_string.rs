@@ -215,7 +215,7 @@ fn built_endpoint(
 }
 
 fn read_endpoint(what: &str, url: &str, problems: &mut Vec<Problem>) -> Option<Endpoint> {
-    match Endpoint::parse(url) {
+    match Endpoint::of_account(url) {
         Ok(endpoint) => Some(endpoint),
         Err(reason) => {
             let advice =

@@ -76,7 +76,7 @@ fn good_connection_strings() {
 
 #[test]
 fn bad_connection_strings_get_every_complaint() {
-    let bad: [(&str, &[&str]); 27] = [
+    let bad: [(&str, &[&str]); 28] = [
         ("", &["is empty"]),
         (" \n", &["is empty"]),
         (";;", &["neither AccountKey", "no AccountName"]),
@@ -100,6 +100,10 @@ fn bad_connection_strings_get_every_complaint() {
         ),
         ("AccountName=acc;AccountKey=<key>;BlobEndpoint=h", &["BlobEndpoint is not an http"]),
         ("AccountName=acc;AccountKey=<key>;BlobEndpoint=https://h/?sv=1", &["query"]),
+        (
+            "AccountName=acc;AccountKey=<key>;BlobEndpoint=https://acc.blob.core.windows.net/jobs",
+            &["BlobEndpoint has a path"],
+        ),
         ("SharedAccessSignature=sv=1&sr=c&sp=rw&sig=<key>", &["no AccountName"]),
         ("AccountName=acc;SharedAccessSignature=sv=1&sig=<key>", &["neither sr nor ss", "read"]),
         (

@@ -288,6 +288,8 @@ fn why_it_was_refused_is_told_in_the_words_of_the_service() {
     let signed =
         error("The MAC differs. Server used following string to sign: 'PUT x-ms-lease-id:a'");
     assert_eq!(detail(403, &signed), None);
+    let by_sas = error("Signature did not match. String to sign used was rcw");
+    assert_eq!(detail(403, &by_sas), None);
     assert_eq!(detail(403, "<html>"), None);
     assert_eq!(detail(200, &error(old)), None);
     let challenge = "Bearer authorization_uri=https://login.microsoftonline.com/t/oauth2/authorize \

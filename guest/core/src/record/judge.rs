@@ -57,13 +57,9 @@ impl Record {
                         "{election} has metadata that is not Tenure's ({names}); {UNTOUCHED}. {ANOTHER}"
                     )
                 }
-                RecordError::Newer(format) => format!(
+                RecordError::Format(format) => format!(
                     "{election} has a record of format {format}, which this version does not \
-                     know; {UNTOUCHED}. Update this candidate"
-                ),
-                RecordError::Older(format) => format!(
-                    "{election} has a record of format {format}, which was dropped before the first release; \
-                     {UNTOUCHED}. {ANOTHER}, or delete the blob while no candidate runs"
+                     know; {UNTOUCHED}. Update this candidate, or give the election a blob of its own"
                 ),
                 RecordError::Garbled(field) => format!(
                     "the record of {election} cannot be read: {field}; {UNTOUCHED}. {ANOTHER}, or \

@@ -77,7 +77,7 @@ fn records_of_earlier_versions_read_as_they_did() {
         text.lines().map(|line| line.split_once(": ").unwrap()).collect::<Metadata>()
     };
     let given_up = fields(include_str!("fixtures/format-1.txt"));
-    assert_eq!(Record::read(&given_up), Err(RecordError::Older("1".into())));
+    assert_eq!(Record::read(&given_up), Err(RecordError::Format("1".into())));
     let before = fields(include_str!("fixtures/format-2.txt"));
     let (success, failure) = (None, None);
     let (delay, triggers) = (Duration::ZERO, Triggers::default());
@@ -314,10 +314,10 @@ fn refuses_what_is_not_its_own() {
     let names = vec!["hdi_isfolder".to_string(), "owner".to_string()];
     assert_eq!(Record::read(&foreign), Err(RecordError::Foreign(names)));
     let newer = metadata(&[("tenureformat", "3")]);
-    assert_eq!(Record::read(&newer), Err(RecordError::Newer("3".into())));
+    assert_eq!(Record::read(&newer), Err(RecordError::Format("3".into())));
     let mut older = newer;
     older.insert("tenureformat".into(), "1".into());
-    assert_eq!(Record::read(&older), Err(RecordError::Older("1".into())));
+    assert_eq!(Record::read(&older), Err(RecordError::Format("1".into())));
     for (name, value) in [
         ("tenureformat", "one"),
         ("tenureterm", "-1"),

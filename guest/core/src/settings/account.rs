@@ -139,9 +139,9 @@ impl Reader<'_> {
             Kind::Sas => self.sas(),
             _ => (None, None),
         };
-        let endpoint = match address {
-            Some(endpoint) => Some(endpoint),
-            None => self.endpoint(),
+        let (setting, endpoint) = match address {
+            Some(endpoint) => (variable::SAS_TOKEN, Some(endpoint)),
+            None => (variable::SERVICE_ENDPOINT, self.endpoint()),
         };
         let credential = match kind {
             Kind::Sas => sas.map(Credential::Sas),
@@ -156,10 +156,10 @@ impl Reader<'_> {
             // It is signed, and must not be guessed from a domain of one's own.
             return self.missing(variable::ACCOUNT);
         }
-        self.agree(variable::SERVICE_ENDPOINT, endpoint.named_account());
+        self.agree(setting, endpoint.named_account());
         match Account::at(name.as_deref(), endpoint, credential) {
             Ok(account) => Some(account),
-            Err(problems) => self.complain_all(variable::SERVICE_ENDPOINT, problems),
+            Err(problems) => self.complain_all(setting, problems),
         }
     }
 
@@ -178,12 +178,10 @@ impl Reader<'_> {
             (None, Some(name)) => format!("https://{name}.blob.core.windows.net"),
             (None, None) => return self.missing(variable::ACCOUNT),
         };
-        let endpoint = Endpoint::parse(&url).and_then(|endpoint| {
-            let path = !endpoint.prefix.is_empty();
-            match endpoint.is_path_style() {
-                true if !path => Err("names no account"),
-                false if path && endpoint.named_account().is_some() => Err("has a path"),
-                _ => Ok(endpoint),
+        let endpoint = Endpoint::of_account(&url).and_then(|endpoint| {
+            match endpoint.prefix.is_empty() && endpoint.is_path_style() {
+                true => Err("names no account"),
+                false => Ok(endpoint),
             }
         });
         match endpoint {
@@ -246,17 +244,19 @@ impl Reader<'_> {
             }
         };
         let segments = whole.segments();
-        // Path style, where the host does not name the account.
-        let named = self.given(variable::ACCOUNT);
-        let first = segments.first().is_some_and(|first| named.as_deref() == Some(*first));
-        let own = usize::from(whole.is_path_style() || first);
-        let (prefix, rest) = segments.split_at(own.min(segments.len()));
         let election = self.given(variable::ELECTION).unwrap_or_default();
-        let inside = rest.is_empty() || {
+        let is_of_election = |rest: &[&str]| {
             let place = percent::decode_text(&rest.join("/"));
             election == place || election.strip_prefix(&place).is_some_and(|e| e.starts_with('/'))
         };
-        if !inside {
+        // Path style, where the host does not name the account; a container may have the account's name.
+        let named = self.given(variable::ACCOUNT);
+        let own = match whole.named_account() {
+            Some(_) => whole.is_path_style(),
+            None => segments.first().copied() == named.as_deref() && !is_of_election(&segments),
+        };
+        let (prefix, rest) = segments.split_at(usize::from(own).min(segments.len()));
+        if !rest.is_empty() && !is_of_election(rest) {
             let problem = "the SAS is for another container or blob than the election's";
             self.complain(variable::SAS_TOKEN, problem, ADVICE);
         }

@@ -72,6 +72,20 @@ fn without_a_token_nothing_is_sent_and_it_is_asked_for_with_pauses() {
 }
 
 #[test]
+fn a_missing_page_is_a_wrong_address_but_at_the_metadata_service() {
+    let app = [
+        (variable::IDENTITY_ENDPOINT, "http://127.0.0.1:1/wrong"),
+        (variable::IDENTITY_HEADER, "header"),
+    ];
+    for (more, class) in [(&app[..], ProblemClass::Refused), (&[], ProblemClass::Unavailable)] {
+        let mut candidate = Candidate::new(&[&[NO_STRING, ACCOUNT], more].concat());
+        candidate.identity = Box::new(|_| Ok((404, Vec::new())));
+        let told = go_on(&mut candidate, seconds(10), |o, _| panic!("sent: {o:?}"));
+        assert_eq!(told[0].problems[0].class, class, "{told:?}");
+    }
+}
+
+#[test]
 fn a_leader_renews_its_token_in_between_and_leads_on() {
     let mut candidate = with_identity(|_| token(1200));
     candidate.lead();

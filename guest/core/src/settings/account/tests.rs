@@ -139,6 +139,14 @@ fn a_sas_may_come_with_its_address() {
         ),
     ];
     assert_eq!(read(&emulator).unwrap().account.prefix(), "/devstoreaccount1");
+    // A container of the account's name: with a prefix its blobs would be other ones.
+    for address in
+        ["https://leases.blob.core.windows.net/leases", "https://own.example.com/leases/leader"]
+    {
+        let url = format!("{address}?{SAS}");
+        let named = [(variable::ACCOUNT, "leases"), (variable::SAS_TOKEN, url.as_str())];
+        assert_eq!(read(&named).unwrap().account.prefix(), "", "{address}");
+    }
     for other in [
         "https://tenure.blob.core.windows.net/other",
         "https://tenure.blob.core.windows.net/leases/lead",
