@@ -131,7 +131,7 @@ impl Agenda {
     pub fn next_slot(&self, now: Timestamp, record: &Record, runs: bool) -> Option<Timestamp> {
         let after = |then: Timestamp| self.schedule.as_ref()?.next(then);
         let last = record.last?.slot;
-        match self.due(now, record) {
+        match self.slot_due(now, record) {
             _ if runs => after(last),
             Due::Now(task) => Some(task.slot).filter(|_| !self.is_one_turn_a_term()),
             Due::In(wait) => Some(Timestamp(now.plus(wait).0.saturating_sub(nanos(self.delay)))),
@@ -148,9 +148,11 @@ impl Agenda {
     /// The same, where these triggers may wait.
     pub fn due_with(&self, now: Timestamp, record: &Record, waiting: &[Trigger]) -> Due {
         let trigger = || self.trigger_due(now, record, waiting);
-        if let Some(due) = self.value_due(now, record).or_else(trigger) {
-            return due;
-        }
+        self.value_due(now, record).or_else(trigger).unwrap_or_else(|| self.slot_due(now, record))
+    }
+
+    /// What is due of the schedule.
+    fn slot_due(&self, now: Timestamp, record: &Record) -> Due {
         let (Some(schedule), Some(last)) = (&self.schedule, record.last) else {
             return Due::Nothing;
         };

@@ -311,7 +311,8 @@ impl<'s> Step<'s> {
             },
             turns: match (phase, context.service_time()) {
                 (Phase::Holding(hold), Some(now)) if context.effects.turns_changed => {
-                    Some(Turns::of(&hold.record, context.state.turn.is_some(), now))
+                    let (runs, own) = (context.state.turn.is_some(), &context.settings.agenda);
+                    Some(Turns::of(&hold.record, runs, now, own))
                 }
                 _ => context.effects.turns.take(),
             },

@@ -81,7 +81,8 @@ impl Snapshot {
         };
         let held = matches!(lease, LeaseState::Leased | LeaseState::Breaking);
         let runs = record.as_ref().is_some_and(|record| held && !record.is_ended());
-        let turns = record.as_ref().map(|record| Turns::of(record, runs, asked_at));
+        let turns =
+            record.as_ref().map(|record| Turns::of(record, runs, asked_at, &settings.agenda));
         Ok(Self {
             lease,
             incumbent: record.as_ref().map(Record::incumbent),

@@ -1,9 +1,7 @@
 //! How the turns of an election went, and when the next one comes: what its record tells whoever looks,
-//! without the settings of a candidate.
+//! by the looker's own rule for missed slots.
 
-use core::time::Duration;
-
-use super::agenda::{Agenda, Missed};
+use super::agenda::Agenda;
 use super::record::{Ended, Finished, LastSlot, Record, Started};
 use super::service_clock::Timestamp;
 use super::slots::Schedule;
@@ -40,9 +38,9 @@ pub struct NextTurn {
 }
 
 impl Turns {
-    /// What `record` tells at `now`, while a turn `runs` or not.
+    /// What `record` tells at `now`, while a turn `runs` or not, where missed slots are dealt with as `own` says.
     #[inline(never)]
-    pub(super) fn of(record: &Record, runs: bool, now: Timestamp) -> Self {
+    pub(super) fn of(record: &Record, runs: bool, now: Timestamp, own: &Agenda) -> Self {
         Self {
             schedule: record.schedule.clone(),
             // Attempt 0 is where the count began; nothing ran then.
@@ -52,18 +50,18 @@ impl Turns {
             triggered: record.triggers.newest.clone(),
             last_success: record.success,
             last_failure: record.failure,
-            next: next(record, runs, now),
+            next: next(record, runs, now, own),
         }
     }
 }
 
-fn next(record: &Record, runs: bool, now: Timestamp) -> Option<NextTurn> {
+fn next(record: &Record, runs: bool, now: Timestamp, own: &Agenda) -> Option<NextTurn> {
     let (schedule, _) = Schedule::described(record.schedule.as_deref()?)?;
     let agenda = Agenda {
         schedule: Some(schedule),
         delivery: record.delivery,
-        missed: Missed::Once,
-        tolerance: Duration::ZERO,
+        missed: own.missed,
+        tolerance: own.tolerance,
         delay: record.delay,
         on_start: None,
     };

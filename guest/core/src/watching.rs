@@ -132,7 +132,7 @@ fn read(
     };
     context.effects.turns = record.as_ref().zip(time).map(|(record, now)| {
         let runs = !record.is_ended() && properties.lease == LeaseState::Leased;
-        Turns::of(record, runs, now)
+        Turns::of(record, runs, now, &context.settings.agenda)
     });
     let schedule = record.as_ref().and_then(|record| record.schedule.as_deref());
     let other_schedule = Problem::of_schedules(schedule, context.settings);

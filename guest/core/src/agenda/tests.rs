@@ -91,6 +91,20 @@ fn nothing_is_to_come_without_a_timer() {
 }
 
 #[test]
+fn the_next_slot_is_one_of_the_schedule_that_will_run() {
+    let late = at("07:09:59");
+    let next = |agenda: &Agenda, record| agenda.next_slot(late, &record, false);
+    assert_eq!(next(&every(300), last("07:00:00", 1)), Some(at("07:05:00")), "it is overdue");
+    let skip = Agenda { missed: Missed::Skip, ..every(300) };
+    assert_eq!(next(&skip, last("07:00:00", 1)), Some(at("07:10:00")));
+    // Another attempt at a trigger is none.
+    let trigger = started("id", 1, Delivery::AtLeastOnce { max_attempts: 3 });
+    let mut record = last("07:05:00", 1);
+    record.triggers.newest = Some(trigger);
+    assert_eq!(next(&at_least_once(300), record), Some(at("07:10:00")));
+}
+
+#[test]
 fn missed_slots_run_as_the_rule_says() {
     let due = |missed, time| Agenda { missed, ..every(60) }.due(at(time), &last("07:00:00", 1));
     // On time, whatever the rule.

@@ -37,7 +37,7 @@ pub struct Cron {
     interval: bool,
 }
 
-/// Days of the month and of the week. Where both are named, either will do, as in every cron.
+/// Days of the month and of the week. Where both are named, either will do, as in Kubernetes' cron.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DaySet {
     /// Bits 1 to 31.

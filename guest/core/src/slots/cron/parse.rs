@@ -93,7 +93,7 @@ struct Allowed {
     /// Of the month: L. Of the week: the nth ones.
     last: bool,
     nth: u64,
-    /// The field is a `*` or a `?`, without a step.
+    /// A `*` or a `?` is in the field, without a step or with a step of 1.
     any: bool,
     /// It has a `*` or a step.
     interval: bool,
@@ -191,7 +191,7 @@ impl Cron {
 
 impl Field {
     fn read(&self, piece: Piece<'_>) -> Result<Allowed, CronError> {
-        let mut allowed = Allowed { any: matches!(piece.text, "*" | "?"), ..Allowed::default() };
+        let mut allowed = Allowed::default();
         for item in piece.split(|c| c == ',') {
             self.item(item, &mut allowed)?;
         }
@@ -227,6 +227,8 @@ impl Field {
             None => (item, None),
         };
         let wild = range.text == "*" || (range.text == "?" && (days || weekdays));
+        // As in Kubernetes' cron: a step of 1 leaves nothing out.
+        allowed.any |= wild && step.is_none_or(|step| step == 1);
         let (first, last) = match range.cut('-') {
             _ if wild => {
                 allowed.interval |= range.text == "*";
@@ -237,7 +239,7 @@ impl Field {
             // 5/15 is 5-59/15.
             None => match (self.value(range)?, step) {
                 (value, None) => (value, value),
-                (value, Some(_)) => (value, self.most),
+                (value, Some(_)) => (value, if weekdays { value.max(6) } else { self.most }),
             },
         };
         // SAT-SUN ends on the other Sunday.

@@ -74,9 +74,16 @@ fn nicknames_steps_lists_and_the_days_of_azure_and_quartz_users() {
         ("0 0 * * SAT-SUN", "2026-11-21T00:00:00Z"),
         ("0 0 29 2 *", "2028-02-29T00:00:00Z"),
         ("0 0 13 * FRI", "2026-11-27T00:00:00Z"), // either will do
+        ("0 0 */1 * FRI", "2026-11-27T00:00:00Z"), // a `*`
+        ("0 0 13 * */1", "2026-12-13T00:00:00Z"),
     ] {
         assert_eq!(slots(cron, "UTC", after, 1), [first], "{cron}");
     }
+    // The last day of a step is Saturday, as in other crons.
+    let (monday, wednesday, friday) =
+        ("2026-11-23T00:00:00Z", "2026-11-25T00:00:00Z", "2026-11-27T00:00:00Z");
+    let next = "2026-11-30T00:00:00Z";
+    assert_eq!(slots("0 0 * * MON/2", "UTC", after, 4), [monday, wednesday, friday, next]);
 }
 
 /// The table of docs/configuration.md: Berlin, 29 March 2026, 02:00 → 03:00, at 01:00Z.
