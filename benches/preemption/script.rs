@@ -74,7 +74,7 @@ impl<'a> Stage<'a> {
         let (clock, ended) = (self.clock.clone(), end.clone());
         let script = Script { lasts, deadline: deadline.clone() };
         let handler = Shared(self.handler.clone());
-        let runner = Runner::new(script, handler, self.clock.clone()).on_event(move |event| {
+        let mut runner = Runner::new(script, handler, self.clock.clone()).on_event(move |event| {
             if let Event::TurnEnded { .. } = event {
                 ended.store(nanoseconds(clock.now()), Ordering::Relaxed);
             }

@@ -79,7 +79,7 @@ impl fmt::Debug for Reading {
     }
 }
 
-/// The clock of the machine, counted from the creation of this value.
+/// The clock of the machine, counted from the first use of one in this process: all of them tell the same.
 ///
 /// `CLOCK_BOOTTIME` on Linux. Elsewhere whichever of the monotonic and the wall clock moved further
 /// since the last reading: one of them usually counts while the machine is suspended. By how much the other one
@@ -88,7 +88,7 @@ impl fmt::Debug for Reading {
 pub struct BootClock(system::System);
 
 impl BootClock {
-    /// A clock that starts now.
+    /// The clock of this process.
     pub fn new() -> Self {
         Self(system::System::new())
     }
@@ -122,26 +122,29 @@ mod system {
     use super::timer::Timer;
     use rustix::time::{ClockId, clock_gettime};
     use std::fmt;
-    use std::sync::Arc;
+    use std::sync::{Arc, LazyLock};
     use std::time::Duration;
+
+    /// An elector and its runner count alike, whichever clocks they were given.
+    static ORIGIN: LazyLock<Duration> = LazyLock::new(boottime);
 
     #[derive(Clone)]
     pub(super) struct System {
-        origin: Duration,
         timer: Arc<Timer>,
     }
 
     impl System {
         pub(super) fn new() -> Self {
-            Self { origin: boottime(), timer: Arc::default() }
+            let _ = *ORIGIN;
+            Self { timer: Arc::default() }
         }
 
         pub(super) fn read(&self) -> (Duration, Duration) {
-            (boottime().saturating_sub(self.origin), Duration::ZERO)
+            (boottime().saturating_sub(*ORIGIN), Duration::ZERO)
         }
 
         pub(super) async fn sleep(&self, at: Duration) {
-            if self.timer.sleep(self.origin.saturating_add(at)).await.is_err() {
+            if self.timer.sleep(ORIGIN.saturating_add(at)).await.is_err() {
                 let left = at.saturating_sub(self.read().0);
                 tokio::time::sleep(left.min(Duration::from_millis(10))).await;
             }
@@ -150,7 +153,7 @@ mod system {
 
     impl fmt::Debug for System {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.debug_struct("System").field("origin", &self.origin).finish_non_exhaustive()
+            f.debug_struct("System").field("origin", &*ORIGIN).finish_non_exhaustive()
         }
     }
 
@@ -164,26 +167,30 @@ mod system {
 #[cfg(not(target_os = "linux"))]
 mod system {
     use chrono::Utc;
-    use std::sync::{Arc, Mutex, PoisonError};
+    use std::sync::{LazyLock, Mutex, PoisonError};
     use std::time::{Duration, Instant};
     use tenure_core::OwnTime;
 
+    /// An elector and its runner count alike, whichever clocks they were given.
+    static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+    /// The wall clock may be set back; this clock must not go back, nor stand still meanwhile.
+    static TIME: LazyLock<Mutex<OwnTime>> =
+        LazyLock::new(|| Mutex::new(OwnTime::begin(ORIGIN.elapsed(), Utc::now())));
+
     #[derive(Clone, Debug)]
-    pub(super) struct System {
-        origin: Instant,
-        // The wall clock may be set back; this clock must not go back, nor stand still meanwhile.
-        time: Arc<Mutex<OwnTime>>,
-    }
+    pub(super) struct System;
 
     impl System {
         pub(super) fn new() -> Self {
-            let time = OwnTime::begin(Duration::ZERO, Utc::now());
-            Self { origin: Instant::now(), time: Arc::new(Mutex::new(time)) }
+            let this = Self;
+            let _ = this.read();
+            this
         }
 
         pub(super) fn read(&self) -> (Duration, Duration) {
-            let mut time = self.time.lock().unwrap_or_else(PoisonError::into_inner);
-            (time.read(self.origin.elapsed(), Utc::now()), time.ahead())
+            let mut time = TIME.lock().unwrap_or_else(PoisonError::into_inner);
+            (time.read(ORIGIN.elapsed(), Utc::now()), time.ahead())
         }
 
         pub(super) async fn sleep(&self, at: Duration) {
@@ -226,5 +233,15 @@ mod tests {
         clock.sleep_until(at).await;
         assert!(clock.now() >= at);
         clock.sleep_until(Duration::ZERO).await;
+    }
+
+    #[test]
+    fn all_clocks_of_a_process_tell_the_same() {
+        let old = BootClock::new();
+        // As while a component is compiled.
+        std::thread::sleep(Duration::from_millis(2));
+        let new = BootClock::new();
+        let (first, second, third) = (old.now(), new.now(), old.now());
+        assert!(first <= second && second <= third, "{first:?} {second:?} {third:?}");
     }
 }

@@ -38,7 +38,7 @@
 //!     });
 //!
 //!     // For people. Do not act on events: the term and the deadline of a turn say what the work may do.
-//!     let runner = Runner::new(elector, work, clock).on_event(|event| match event {
+//!     let mut runner = Runner::new(elector, work, clock).on_event(|event| match event {
 //!         Event::Elected { term, .. } => println!("leading, term {term}"),
 //!         Event::StoodDown { reason, .. } => println!("leading no longer: {reason}"),
 //!         Event::Problem { class, detail } => eprintln!("{class}: {detail}"),

@@ -97,7 +97,8 @@ pub enum Schedule {
         /// By its IANA name, like `Europe/Berlin`; none is UTC.
         time_zone: Option<String>,
     },
-    /// No timer: one turn begins with the leadership, and may last as long. When it ends, so does the leadership.
+    /// No timer: one turn begins with the leadership, and may last as long. When it ends, so does the leadership. Jitter,
+    /// a rule for missed slots, a delivery and a turn's time-out are refused beside it.
     WhileLeading,
 }
 

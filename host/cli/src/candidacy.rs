@@ -18,7 +18,7 @@ use tenure::component::{CheckError, ComponentError, ElectionComponent, Engine};
 use tenure::contract::{Problem, ProblemClass, Snapshot, TriggerState};
 use tenure::handler::Handler;
 use tenure::program::shares::{OfShare, Place};
-use tenure::runner::{self, Event, Order, Runner};
+use tenure::runner::{Event, Order, Runner};
 use tenure::server::{Board, Control, ControlToken, Watcher};
 use tenure::settings::{Replacement, names};
 use tenure_base::duration::format_duration;
@@ -64,13 +64,9 @@ pub(super) struct Candidacy {
 /// The loop of a candidate, and what goes with it.
 pub(super) struct Contender {
     runner: Runner<ElectionComponent, BootClock>,
-    board: Arc<Board>,
     orders: mpsc::Receiver<Order>,
     /// Asks whether this process can work, and watches the leader.
     beside: JoinSet<()>,
-    /// Unless it is the usual one.
-    grace: Option<Duration>,
-    log: Log,
 }
 
 impl Front {
@@ -219,11 +215,10 @@ impl Candidacy {
     ) -> Contender {
         let shows = place.map(Place::shows);
         let vocabulary = self.vocabulary;
-        let (log, noted, own_log) = (self.log.clone(), self.log.clone(), self.log);
+        let (log, noted) = (self.log.clone(), self.log);
         let (reading, told_at) = (clock.reading(), clock.reading());
         let ca_file = self.ca_file;
-        let board = self.board.clone();
-        let (stepped, happened) = (board.clone(), board.clone());
+        let (stepped, happened) = (self.board.clone(), self.board.clone());
         let (reported, told) = (changed.clone(), changed.clone());
         let handler = witness.around(self.handler);
         let seen = witness.clone();
@@ -251,8 +246,7 @@ impl Candidacy {
                 log.event(&event);
                 told.notify_one();
             });
-        let grace = self.grace;
-        if let Some(grace) = grace {
+        if let Some(grace) = self.grace {
             runner = runner.grace(grace);
         }
         let mut beside = JoinSet::new();
@@ -268,21 +262,14 @@ impl Candidacy {
             let asking = ready::wait(command, self.ready, move |event| noted.event(&event));
             beside.spawn(asking);
         }
-        Contender { runner, board, orders: self.orders, beside, grace, log: own_log }
+        Contender { runner, orders: self.orders, beside }
     }
 }
 
 impl Contender {
     /// Contends until `leave` completes, and has left.
     pub(super) async fn run(&mut self, leave: impl Future<Output = ()>) {
-        let Self { runner, board, orders, grace, log, .. } = self;
-        let leave = async {
-            leave.await;
-            // Before anything is given up.
-            board.leaves();
-            log.event(&Event::Leaving { grace: grace.unwrap_or(runner::GRACE) });
-        };
-        runner.run_with(leave, orders).await;
+        self.runner.run_with(leave, &mut self.orders).await;
     }
 
     /// Lets go of the log.

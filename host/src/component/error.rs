@@ -66,12 +66,10 @@ impl fmt::Display for CheckError {
         match self {
             Self::Component(error) => error.fmt(f),
             Self::Settings(complaints) => {
-                for complaint in complaints {
-                    writeln!(
-                        f,
-                        "{}: {}; {}",
-                        complaint.setting, complaint.problem, complaint.advice
-                    )?;
+                for (number, complaint) in complaints.iter().enumerate() {
+                    let before = if number == 0 { "" } else { ". " };
+                    let Complaint { setting, problem, advice } = complaint;
+                    write!(f, "{before}{setting}: {problem}; {advice}")?;
                 }
                 Ok(())
             }

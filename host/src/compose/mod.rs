@@ -41,6 +41,7 @@ pub struct Composed {
 
 /// Why nothing was composed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ComposeError {
     /// It is not WebAssembly at all.
     #[error("it is not WebAssembly")]

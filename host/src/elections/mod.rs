@@ -129,7 +129,10 @@ impl Tenure {
         Runner::new(elector, work, self.clock.clone())
     }
 
-    /// Adds an election, in which the candidate contends from now on. The others are not held up.
+    /// Adds an election, in which the candidate contends from now on. The others are not held up. After
+    /// [`leave`](Tenure::leave) of all of them it does not contend, but has [`Left`](Role::Left).
+    ///
+    /// Its turns run on the runtime that this is called in, which must outlast it: without it, each turn fails.
     ///
     /// # Errors
     ///
@@ -144,7 +147,7 @@ impl Tenure {
     ) -> Result<Handle, CheckError> {
         candidate.elector().check().await?;
         let (told, role) = watch::channel(Role::default());
-        let candidate = seen(candidate.turns_by_default_on(Runtime::current()), Arc::new(told));
+        let mut candidate = seen(candidate.turns_by_default_on(Runtime::current()), Arc::new(told));
         let task = self.tasks.add(|leave| async move { candidate.run(leave.asked()).await });
         Ok(Handle { task, role })
     }
@@ -178,6 +181,7 @@ impl Handle {
 
     /// Leaves the election: lets a running turn end within the grace of its runner or stops it, releases the lease, and
     /// completes when that is over, as [`Runner::run`] does. It begins at once, and goes on when the future is dropped.
+    /// A handler that did not stop in time may still run then: do not add the same election again before it has.
     pub fn leave(mut self) -> impl Future<Output = ()> {
         self.task.leave();
         async move { self.task.ended().await }

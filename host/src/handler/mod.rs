@@ -36,8 +36,9 @@ pub trait Handler: Send + Sync + 'static {
     /// Runs one turn. `lease` tells how long it may go on at the moment.
     fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd>;
 
-    /// Completes when nothing of any turn runs any more. Called when the future of a turn is gone:
-    /// only after this is the turn over, so that the lease may be released.
+    /// Completes when nothing of any turn runs any more. Called once for each turn, when its future is gone:
+    /// only after this is the turn over, so that the lease may be released. It is dropped unfinished when the runner
+    /// gives up waiting.
     ///
     /// Completes at once unless it is implemented.
     fn stopped(&self) -> BoxFuture<'_, ()> {
@@ -57,6 +58,7 @@ impl Handler for Box<dyn Handler> {
 
 /// How a turn ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TurnEnd {
     /// The handler returned ok.
     Succeeded,

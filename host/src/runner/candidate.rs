@@ -197,6 +197,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
 
     pub(super) fn leave(&mut self) {
         let now = self.now();
+        // Before anything is given up.
+        self.tell(Event::Leaving { grace: self.runner.grace });
         self.leaving = Some(now);
         // What went out beside the steps stays answered.
         self.orders.retain(|word| matches!(word, Word::Answered(_)));

@@ -115,7 +115,7 @@ pub enum Event {
         /// `resign`, `hand over to NAME`, `pause` or `resume`.
         order: String,
     },
-    /// The program `tenure` was told to end.
+    /// The candidate was told to leave.
     Leaving {
         /// How long a turn that runs may go on.
         #[serde(rename = "grace_ms", serialize_with = "as_milliseconds")]
@@ -148,6 +148,7 @@ pub enum Event {
 
 /// Why a leadership ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reason {
     /// The election says so. Shown as the contract spells it: `lease-lost`, for example.
     Election(EndingReason),
@@ -157,6 +158,7 @@ pub enum Reason {
 
 /// Of what kind a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Class {
     /// One of the election's. Shown as the contract spells it: `unreachable`, for example.
     Election(ProblemClass),

@@ -181,18 +181,24 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     ///
     /// Beside a handler that computes for long without an `.await`, the runtime needs a second
     /// worker thread, or turns one [of their own](Runner::turns_on).
-    pub async fn run(&self, leave: impl Future<Output = ()>) {
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime of tokio, or in one without its drivers for I/O and time.
+    pub async fn run(&mut self, leave: impl Future<Output = ()>) {
         self.run_with(leave, &mut mpsc::channel(1).1).await;
     }
 
     /// The same, and obeys the orders of operators as they come.
     pub async fn run_with(
-        &self,
+        &mut self,
         leave: impl Future<Output = ()>,
         orders: &mut mpsc::Receiver<Order>,
     ) {
         let span = trace::of_candidate(self.elector.names());
-        self.drive(Candidate::new(self), leave, orders).instrument(span).await;
+        // One at a time: a second one would share the elector.
+        let this = &*self;
+        this.drive(Candidate::new(this), leave, orders).instrument(span).await;
     }
 
     async fn drive(

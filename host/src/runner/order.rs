@@ -5,6 +5,7 @@ use std::fmt;
 
 /// An order of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Order {
     /// Give up the leadership, and let the others come first. One that does not lead does nothing.
     Resign,

@@ -229,7 +229,7 @@ fn play_with_orders(
         let elector = Script { replies, log: log.clone() };
         let work = Work { lasts: seconds(lasts), log: log.clone() };
         let told = log.clone();
-        let runner = Runner::new(elector, work, clock.clone())
+        let mut runner = Runner::new(elector, work, clock.clone())
             .grace(seconds(grace))
             .on_event(move |event| told.event(&event));
         let (order, mut orders) = mpsc::channel(8);
@@ -443,7 +443,7 @@ fn a_panicking_handler_is_a_failed_turn() {
         let elector = Script { replies, log: log.clone() };
         let panics = crate::handler::from_fn(|_, _| async { panic!("no") });
         let told = log.clone();
-        let runner = Runner::new(elector, panics, clock.clone()).on_event(move |event| {
+        let mut runner = Runner::new(elector, panics, clock.clone()).on_event(move |event| {
             if let Event::TurnEnded { end, .. } = event {
                 told.add(format!("{end}: {:?}", end.detail()));
             }

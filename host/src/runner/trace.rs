@@ -52,10 +52,10 @@ pub(super) fn emit(event: &Event) {
         Event::StoodDown { term, reason } => at_level!(event, term, %reason, "stood down"),
         Event::Problem { class, detail } => at_level!(event, %class, "{detail}"),
         Event::Ordered { order } => at_level!(event, order, "ordered"),
+        Event::Leaving { .. } => at_level!(event, "leaving"),
         Event::Stopped => at_level!(event, "stopped"),
         // The program tells these, and has a log of its own.
         Event::Starting { .. }
-        | Event::Leaving { .. }
         | Event::Compiling { .. }
         | Event::Compiled { .. }
         | Event::Handler { .. } => {}

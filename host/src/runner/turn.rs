@@ -4,7 +4,7 @@ use super::trace;
 use crate::clock::Reading;
 use crate::contract::Turn;
 use crate::deadline::Deadline;
-use crate::handler::{Handler, TurnEnd};
+use crate::handler::{BoxFuture, Handler, TurnEnd};
 use std::sync::Arc;
 use std::time::Duration;
 #[cfg(feature = "mutants")]
@@ -33,8 +33,8 @@ pub(super) struct RunningTurn {
     task: JoinHandle<TurnEnd>,
     /// How the task ended.
     end: Option<TurnEnd>,
-    /// Knows when what the task has left behind is gone too.
-    handler: Option<Arc<dyn Handler>>,
+    /// Completes when what the task has left behind is gone too. Asked once, however often the loop looks.
+    gone: Option<BoxFuture<'static, ()>>,
 }
 
 /// That a turn must stop now.
@@ -59,7 +59,7 @@ impl RunningTurn {
             runtime.spawn(async move { works.on_tick(ordered, deadline).await }.instrument(span))
         };
         let mut this = Self::of(turn, valid_until, clock, spawn);
-        this.handler = Some(handler);
+        this.gone = Some(Box::pin(async move { handler.stopped().await }));
         this
     }
 
@@ -84,7 +84,7 @@ impl RunningTurn {
             order: None,
             task,
             end: None,
-            handler: None,
+            gone: None,
         }
     }
 
@@ -167,8 +167,9 @@ impl RunningTurn {
         if self.end.is_none() {
             self.end = Some((&mut self.task).await.unwrap_or_else(end_of));
         }
-        if let Some(handler) = &self.handler {
-            handler.stopped().await;
+        if let Some(gone) = &mut self.gone {
+            gone.await;
+            self.gone = None;
         }
         self.end.clone().unwrap_or(TurnEnd::CutOff)
     }
@@ -197,7 +198,10 @@ fn earliest(valid_until: Duration, limit: Option<Duration>, grace: Option<Durati
 }
 
 fn end_of(error: JoinError) -> TurnEnd {
-    let Ok(panic) = error.try_into_panic() else { return TurnEnd::CutOff };
+    // Unless it was ordered to stop, which counts then.
+    let Ok(panic) = error.try_into_panic() else {
+        return TurnEnd::Trapped("the runtime of its turns has ended".to_owned());
+    };
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     TurnEnd::Trapped(format!("the handler panicked: {}", text.unwrap_or("without a message")))

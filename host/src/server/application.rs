@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// The work of a leader that is an application's: [`Handler`] of a candidate with
 /// [`Schedule::WhileLeading`](crate::settings::Schedule::WhileLeading), whose [`Board`] a
-/// [`Server`](super::Server) shows. Its turn ends by itself when the leadership is about to be given up and all
+/// [`Server`](super::Server) shows: the board must be told of each report and each event. Its turn ends by itself when the leadership is about to be given up and all
 /// that the application was told has run out, so the grace of the runner should be as long as a leader may act
 /// without a renewal ([`Periods::validity`](crate::settings::Periods)); with a shorter one the lease is released
 /// sooner, and the application must heed a denial within that time.
@@ -94,14 +94,6 @@ impl Board {
     fn set_term(&self, term: Option<u64>) {
         if let Some(told) = &mut self.state().application {
             told.term = term;
-        }
-        self.has_changed();
-    }
-
-    /// The process is about to end: from now on an application is told that it may not act.
-    pub fn leaves(&self) {
-        if let Some(told) = &mut self.state().application {
-            told.leaves = true;
         }
         self.has_changed();
     }

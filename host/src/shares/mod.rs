@@ -100,14 +100,14 @@ impl Shares {
         settings: Settings,
         count: u32,
     ) -> Result<Self, CheckError> {
-        let coordinating = Settings { schedule: None, on_start: None, ..of_all(&settings) };
-        let component = component.for_candidate(coordinating, clock);
-        let mut complaints = match component.check().await {
+        // Of shares and of the coordinating election, which has no timer.
+        let all = component.for_candidate(of_all(&settings), clock);
+        let mut complaints = match all.check().await {
             Ok(_) => Vec::new(),
             Err(CheckError::Settings(complaints)) => complaints,
             Err(error) => return Err(error),
         };
-        if settings.name.is_none() {
+        if settings.name.as_deref().is_none_or(|name| name.trim().is_empty()) {
             let advice = "give each process a name of its own";
             complaints.push(complaint(names::NAME, "shares need a name", advice));
         }
@@ -119,6 +119,9 @@ impl Shares {
             Some(member) if complaints.is_empty() => member,
             _ => return Err(CheckError::Settings(complaints)),
         };
+        let coordinating = Settings { schedule: None, on_start: None, ..of_all(&settings) };
+        let component = component.for_candidate(coordinating, clock);
+        component.check().await?;
         let Settings { failover, lease, .. } = &settings;
         let pace = Pace::of(failover.or(*lease).unwrap_or(LEASE));
         Ok(Self {
@@ -217,7 +220,7 @@ impl Shares {
     ) -> Running {
         let component = self.component.for_candidate(settings, &self.clock);
         let (events, refused) = (self.events.clone(), self.events.clone());
-        let runner = Runner::new(component, work, self.clock.clone())
+        let mut runner = Runner::new(component, work, self.clock.clone())
             .grace(self.grace)
             .on_event(move |event| events(part, event))
             .on_report(place.shows());

@@ -43,7 +43,7 @@ async fn contend(world: &Arc<World>, machine: usize, fidelity: &Fidelity) {
     let hints = world.state().processes[who].hints.clone();
     let runner = Runner::new(elector, desk, clock.clone()).grace(grace).with_hints(hints);
     let of_reports = world.clone();
-    let runner = runner.on_report(move |report, at| {
+    let mut runner = runner.on_report(move |report, at| {
         of_reports.state().processes[who].told.stepped(report, at);
     });
     let told = async |world: &World| {

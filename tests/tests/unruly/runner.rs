@@ -69,7 +69,7 @@ async fn play(mode: &str, renewals: usize, host: Option<&str>) -> (TurnEnd, Dura
     let (ended, end) = oneshot::channel();
     let ended = std::sync::Mutex::new(Some(ended));
     let told = clock.clone();
-    let runner = Runner::new(elector, stage.handler, clock).on_event(move |event| {
+    let mut runner = Runner::new(elector, stage.handler, clock).on_event(move |event| {
         if let Event::TurnEnded { end, .. } = event {
             let ended = ended.lock().unwrap().take().expect("one turn");
             ended.send((end, told.now())).unwrap();

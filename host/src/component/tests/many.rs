@@ -246,7 +246,7 @@ async fn all_of_a_hundred_elections_are_led_and_none_is_lost() {
             });
         };
         let runner = Runner::new(component, from_fn(|_, _| async { Ok(()) }), clock.clone());
-        let (runner, mut leaving) = (runner.on_event(tell), leave.subscribe());
+        let (mut runner, mut leaving) = (runner.on_event(tell), leave.subscribe());
         candidates.spawn(async move {
             runner.run(async { drop(leaving.wait_for(|leave| *leave).await) }).await;
         });

@@ -113,7 +113,7 @@ fn play_unready(
         let elector = Script { replies, log: log.clone() };
         let work = Work { lasts: seconds(1), log: log.clone() };
         let (ready, told) = (watch::Sender::new(false), log.clone());
-        let runner = Runner::new(elector, work, clock.clone())
+        let mut runner = Runner::new(elector, work, clock.clone())
             .when_ready(ready.subscribe())
             .on_event(move |event| told.event(&event));
         let (order, mut orders) = mpsc::channel(8);
@@ -196,7 +196,7 @@ fn many_hints_are_told_as_one_and_after_every_order() {
         let elector = Script { replies, log: log.clone() };
         let work = Work { lasts: seconds(1), log: log.clone() };
         let hints = Arc::new(Notify::new());
-        let runner = Runner::new(elector, work, clock.clone()).with_hints(hints.clone());
+        let mut runner = Runner::new(elector, work, clock.clone()).with_hints(hints.clone());
         let (order, mut orders) = mpsc::channel(8);
         let hinting = async {
             for at in [1, 1, 1] {

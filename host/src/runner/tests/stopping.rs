@@ -202,7 +202,7 @@ fn a_handler_that_ends_at_its_deadline_succeeded_or_was_stopped_but_did_not_fail
                 }
             });
             let told = log.clone();
-            let runner =
+            let mut runner =
                 Runner::new(elector, work, clock.clone()).on_event(move |event| told.event(&event));
             runner.run(clock.sleep_until(seconds(13))).await;
             log.read()
@@ -250,7 +250,7 @@ fn dropping_the_runner_ends_the_work() {
         let replies = Mutex::new([leading(7).run(turn(7)).again_in(100)].into());
         let elector = Script { replies, log: log.clone() };
         let work = Work { lasts: seconds(100), log: log.clone() };
-        let runner = Runner::new(elector, work, clock.clone());
+        let mut runner = Runner::new(elector, work, clock.clone());
         tokio::select! {
             () = runner.run(std::future::pending()) => {}
             () = clock.sleep_until(seconds(2)) => {}
@@ -322,7 +322,7 @@ fn goes_on_beside_a_handler_that_never_yields(
     });
     let log = Arc::new(Mutex::new(Vec::new()));
     let told = log.clone();
-    let runner = set(Runner::new(elector, spins, BootClock::new()))
+    let mut runner = set(Runner::new(elector, spins, BootClock::new()))
         .on_event(move |event| told.lock().unwrap().push(event));
     runtime.block_on(async {
         let finished = async {

@@ -50,7 +50,7 @@ fn play_until(end: u64, takes: u64, leave: u64) -> Vec<String> {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
         let elector = Late { waited: Mutex::default(), takes: seconds(takes), log: log.clone() };
         let told = log.clone();
-        let runner = Runner::new(elector, from_fn(|_, _| async { Ok(()) }), clock.clone())
+        let mut runner = Runner::new(elector, from_fn(|_, _| async { Ok(()) }), clock.clone())
             .on_event(move |event| told.event(&event));
         tokio::select! {
             () = runner.run(clock.sleep_until(seconds(leave))) => {}
@@ -119,7 +119,7 @@ fn a_step_goes_on_when_its_machine_has_slept() {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
         let told = log.clone();
         let handler = from_fn(|_, _| async { Ok(()) });
-        let runner = Runner::new(Sleepy(log.clone()), handler, clock.clone())
+        let mut runner = Runner::new(Sleepy(log.clone()), handler, clock.clone())
             .on_event(move |event| told.event(&event));
         tokio::select! {
             () = runner.run(std::future::pending()) => unreachable!(),
@@ -155,7 +155,7 @@ fn a_step_that_begins_too_late_is_told() {
     let told = VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
         let told = log.clone();
-        let runner =
+        let mut runner =
             Runner::new(Behind::default(), from_fn(|_, _| async { Ok(()) }), clock.clone())
                 .on_event(move |event| told.event(&event));
         tokio::select! {

@@ -1,6 +1,7 @@
 use super::super::tests::{NOW, board as a_board, leading, report, seconds, turn};
 use super::*;
 use crate::contract::{ExchangeResult::Done, Report};
+use crate::runner::Event;
 use futures_util::FutureExt as _;
 use std::sync::Mutex;
 use std::task::Poll;
@@ -76,6 +77,11 @@ fn it_may_act_while_its_turn_is_under_way_and_no_longer_than_the_leadership() {
     assert!(!scene.says_yes(), "it was stopped");
 }
 
+/// The runner is told to leave.
+fn leave(board: &Board) {
+    board.happened(&Event::Leaving { grace: Duration::ZERO }, NOW);
+}
+
 #[test]
 fn a_leadership_is_given_up_when_all_that_was_told_has_run_out() {
     for leaves in [false, true] {
@@ -84,7 +90,7 @@ fn a_leadership_is_given_up_when_all_that_was_told_has_run_out() {
         assert!(turn.as_mut().now_or_never().is_none() && scene.says_yes());
         scene.at(seconds(3));
         match leaves {
-            true => scene.board.leaves(),
+            true => leave(&scene.board),
             false => scene.winds_down(true),
         }
         assert!(!scene.says_yes(), "it is told at once");
@@ -103,7 +109,7 @@ fn what_nobody_asked_for_is_given_up_at_once() {
     let scene = Scene::leading();
     let mut turn = scene.turn();
     assert!(turn.as_mut().now_or_never().is_none());
-    scene.board.leaves();
+    leave(&scene.board);
     assert_eq!(turn.as_mut().now_or_never(), Some(TurnEnd::Succeeded));
 }
 
@@ -125,7 +131,7 @@ fn a_leadership_that_goes_on_after_all_is_told_again() {
 fn work_of_this_process_is_told_of_as_it_is() {
     let board = a_board();
     board.stepped(&report(leading(), &[Done]), NOW, NOW);
-    board.leaves();
+    leave(&board);
     assert!(matches!(board.told_role(NOW), Role::Leading { term: 7, .. }));
     assert_eq!(board.told_role(NOW + seconds(12)), Role::Undecided);
 }

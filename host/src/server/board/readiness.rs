@@ -10,7 +10,7 @@ use std::time::Duration;
 const STILL: Duration = Duration::from_secs(150);
 
 /// So many requests in a row that came to nothing: the first may have met a connection that had died.
-const FAILURES: u32 = 2;
+pub(super) const FAILURES: u32 = 2;
 
 /// Something that went wrong.
 #[derive(Clone, Debug, Serialize)]

@@ -6,7 +6,7 @@ use super::super::page::view::Other;
 use super::super::recent::RecentTurns;
 use super::super::role::{Ended, Leader, Role};
 use super::super::timeline::Timeline;
-use super::readiness::{Told, keeps_out};
+use super::readiness::{FAILURES, Told, keeps_out};
 use crate::contract::{
     self, ExchangeResult, Incumbent, Listed, Outlook, ProblemClass, Report, Turns, reason_name,
     rfc3339, seen_lately, wall,
@@ -181,7 +181,12 @@ impl State {
             }
             _ => self.blocked = None,
         }
-        self.timeline.stands(now, candidate, &self.role);
+        // What a follower saw last says nothing of now, where the account answers no more.
+        let known = match &self.role {
+            Role::Following(_) if self.failures >= FAILURES => &Role::Undecided,
+            role => role,
+        };
+        self.timeline.stands(now, candidate, known);
     }
 
     /// Takes an event of the runner of `candidate` that happened at `now`.
@@ -200,6 +205,12 @@ impl State {
         }
         match event {
             Event::Stopped => self.role = Role::Left,
+            // An application is told that it may not act any more.
+            Event::Leaving { .. } => {
+                if let Some(told) = &mut self.application {
+                    told.leaves = true;
+                }
+            }
             Event::Ordered { order } => {
                 self.paused = order == "pause" || (self.paused && order != "resume");
             }
@@ -236,8 +247,8 @@ impl State {
         self.turns.as_ref().map(|turns| Outlook::at(wall(), turns)).unwrap_or_default()
     }
 
-    /// The candidates but `own` that are known by name, by the alphabet: those that were seen to lead, and those on
-    /// the list of candidates. This is the one place that such names come from.
+    /// The candidates but `own` that are known by name: the leader and those on the list of candidates, then those that
+    /// were seen to lead before, each by the alphabet. This is the one place that such names come from.
     pub(in crate::server) fn known_candidates(&self, own: &str, now: Duration) -> Vec<Other> {
         let led = self.history.iter().filter_map(|change| change.leader.as_deref());
         let led = led.map(|name| (name, None));
@@ -248,13 +259,15 @@ impl State {
         let listed =
             self.listed_lately(now).map(|entry| (entry.name.as_str(), entry.address.as_ref()));
         // What is known later counts: the list is older than what is seen of the leader.
-        let known: BTreeMap<_, _> =
-            led.chain(listed).chain(leads).filter(|(name, _)| *name != own).collect();
+        let present: BTreeMap<_, _> =
+            listed.chain(leads).filter(|(name, _)| *name != own).collect();
+        let past: BTreeMap<_, _> =
+            led.filter(|(name, _)| *name != own && !present.contains_key(name)).collect();
         let other = |(name, address): (&str, Option<&String>)| Other {
             name: name.to_owned(),
             address: address.cloned(),
         };
-        known.into_iter().map(other).take(KNOWN).collect()
+        present.into_iter().chain(past).map(other).take(KNOWN).collect()
     }
 
     /// The list of candidates without those that became too old since it was read. Its times are the service's, which
