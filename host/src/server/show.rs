@@ -33,8 +33,8 @@ pub(super) fn source(board: Arc<Board>, clock: Reading, takes_orders: bool) -> S
 }
 
 fn view(board: &Board, now: Duration) -> View {
-    let (role, runs) = (board.role(now), board.runs(now));
-    let unready = board.readiness(now) != Readiness::Ready;
+    let runs = board.runs(now);
+    let (role, unready) = (known(board, now), board.readiness(now) != Readiness::Ready);
     let state = board.state();
     let ago = |at: Duration| now.saturating_sub(at);
     let still =
@@ -56,12 +56,12 @@ fn view(board: &Board, now: Duration) -> View {
         election: board.election.clone(),
         told_by: Some(short(&board.candidate)),
         leader: leader(board, &role, &state, now),
-        unseen: role == Role::Following(None) || (role == Role::Undecided && unready),
+        unseen: is_unseen(&role, unready),
         replacement: board.replacement(&state).map(|told| sentence(&told)),
         take_over: None,
         vacancy: None,
         window_ms: millis(window),
-        began_ms: Some(millis(ago(state.began))),
+        began_ms: Some(millis(ago(state.began.max(state.timeline.remembers_since())))),
         lanes: lanes(board, &role, &state, (now, window)),
         schedule: schedule(&state),
         turns,
@@ -79,9 +79,22 @@ fn view(board: &Board, now: Duration) -> View {
     }
 }
 
+/// What it is, as far as that is known: a follower whose storage account answers no more knows nothing of now.
+fn known(board: &Board, now: Duration) -> Role {
+    match board.role(now) {
+        Role::Following(_) if board.readiness(now) != Readiness::Ready => Role::Undecided,
+        role => role,
+    }
+}
+
+/// Whether it does not know who leads.
+fn is_unseen(role: &Role, unready: bool) -> bool {
+    *role == Role::Following(None) || (*role == Role::Undecided && unready)
+}
+
 /// One line of the overview.
 fn row(board: &Board, now: Duration) -> Row {
-    let (role, readiness) = (board.role(now), board.readiness(now));
+    let (role, readiness) = (known(board, now), board.readiness(now));
     let state = board.state();
     let outlook = state.outlook();
     let last_turn = last_turn(board, &state, &outlook);
@@ -102,6 +115,7 @@ fn row(board: &Board, now: Duration) -> Row {
         election: board.election.clone(),
         fares: if problem.is_some() { Fares::NotSeen } else { outlook.fares(is_led) },
         role: if state.paused { "paused" } else { word(&role) },
+        unseen: is_unseen(&role, problem.is_some()),
         leader,
         term,
         ended_at: ended.filter(|_| {

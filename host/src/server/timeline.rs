@@ -6,8 +6,8 @@ use super::role::Role;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// As many spans are kept of each track: leaders that change faster than every four seconds are not.
-const SPANS: usize = 32;
+/// As many spans are kept of each track.
+const SPANS: usize = 128;
 
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
@@ -100,6 +100,14 @@ impl Timeline {
             }
         }
         lanes
+    }
+
+    /// Since when nothing was forgotten.
+    pub(super) fn remembers_since(&self) -> Duration {
+        let of = |track: &Track| {
+            track.0.front().filter(|_| track.0.len() == SPANS).map(|first| first.from)
+        };
+        of(&self.own).max(of(&self.others)).unwrap_or_default()
     }
 
     /// Since when the present leader was seen, be it this candidate or another.
@@ -224,5 +232,7 @@ mod tests {
         }
         assert_eq!(line.turns.len(), TURNS);
         assert_eq!(line.others.0.len(), SPANS);
+        assert_eq!(line.remembers_since(), s(1_000 - SPANS as u64));
+        assert_eq!(Timeline::default().remembers_since(), Duration::ZERO);
     }
 }

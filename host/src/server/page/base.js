@@ -6,7 +6,7 @@ const RETRY = 5_000;
 const [SECOND, MINUTE, HOUR, DAY, WEEK] = [1000, 60_000, 3_600_000, 86_400_000, 604_800_000];
 
 const byId = (id) => document.getElementById(id);
-let toldAt = 0;
+let told = { at: 0, on: 0 }; // When the newest event came, by both clocks.
 
 // ---- Elements
 
@@ -55,12 +55,6 @@ function brief(ms) {
   return s < 7200 ? `${Math.floor(s / 60)} min ${s % 60} s` : `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
 }
 
-// An instant as it was written, without a date: 2000-01-01T10:00:00Z is 10:00:00 UTC.
-function timeOfDay(instant) {
-  const found = /^\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)(?:\.\d+)?Z$/.exec(instant);
-  return found ? `${found[1]} UTC` : instant;
-}
-
 // The parts of an instant in its zone: 2000-01-01T10:00:00+01:00[Europe/Berlin] is Sat 1 Jan, 10:00 and Europe/Berlin.
 function calendar(instant) {
   const found = /^(\d{4})-(\d\d)-(\d\d)T(\d\d:\d\d)(:\d\d)(?:\.\d+)?(?:Z|[+-]\d\d:\d\d\[(.+)\])$/.exec(instant);
@@ -78,33 +72,58 @@ function localTime(instant) {
 
 // ---- The connection
 
-const elapsed = () => performance.now() - toldAt;
+// One clock may stand still while this machine sleeps, and the other may be set back.
+const elapsed = () => Math.max(performance.now() - told.at, Date.now() - told.on);
 const isLost = () => document.body.classList.contains("lost");
 
+let news = null;
+let reconnect = () => {};
+let asked = 0;
+
 function connect(path, take) {
-  const news = new EventSource(path);
-  news.onmessage = (event) => {
-    const told = JSON.parse(event.data);
-    toldAt = performance.now();
-    document.body.classList.add("live");
-    document.body.classList.remove("lost");
-    write(byId("connection"), "Live");
-    take(told);
+  reconnect = () => {
+    news?.close();
+    asked = performance.now();
+    const own = (news = new EventSource(path));
+    own.onmessage = (event) => {
+      told = { at: performance.now(), on: Date.now() };
+      document.body.classList.add("live");
+      document.body.classList.remove("lost");
+      write(byId("connection"), "Live");
+      try {
+        take(JSON.parse(event.data));
+      } catch (error) {
+        lose("This page does not understand what it was told: reload it.");
+        throw error;
+      }
+    };
+    own.onerror = () => {
+      lose("Disconnected. This view is out of date; reconnecting …");
+      // Refused: the browser gives up by itself.
+      if (own.readyState === EventSource.CLOSED) setTimeout(() => own === news && reconnect(), RETRY);
+    };
   };
-  news.onerror = () => {
-    lose("Disconnected. This view is out of date; reconnecting …");
-    // Refused: the browser gives up by itself.
-    if (news.readyState === EventSource.CLOSED) setTimeout(() => connect(path, take), RETRY);
-  };
+  if (!document.hidden) reconnect();
 }
 
 function lose(why) {
   document.body.classList.remove("live");
   document.body.classList.add("lost");
+  document.title = "Not up to date – Tenure";
   write(byId("connection"), why);
 }
 
-// Silence is not peace.
+// Silence is not peace: a connection whose other end has vanished says nothing.
 function heed() {
-  if (toldAt && !isLost() && elapsed() > SILENCE) lose("No updates for a while. This view may be old; waiting …");
+  if (!news || !told.at || elapsed() < SILENCE) return;
+  if (!isLost()) lose("No updates for a while. This view may be old; reconnecting …");
+  if (performance.now() - asked > SILENCE) reconnect();
 }
+
+// A browser has few connections to a server, for all of its tabs.
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) return reconnect();
+  news?.close();
+  news = null;
+  lose("Not updated while this page is hidden.");
+});

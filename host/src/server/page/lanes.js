@@ -174,7 +174,7 @@ function showLegend() {
     element.append(sign(mark), make("span", "", text));
     return element;
   };
-  const before = item(["before this process began: not seen here", box("before")]);
+  const before = item(["before: not seen here, or forgotten", box("before")]);
   before.id = "unseen";
   before.hidden = true;
   const items = demo.map(item);

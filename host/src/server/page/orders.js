@@ -1,6 +1,8 @@
 
 // ---- What operators may order of this candidate
 
+const ANSWER = 10_000; // For one answer to an order.
+
 // Without https, or this machine as the sender, a browser has no HMAC, and whoever is in between could change this page.
 const canProve = isSecureContext && Boolean(crypto.subtle);
 
@@ -105,19 +107,21 @@ async function send() {
   const answer = (text) => write(byId("ordered"), text);
   const [order, token] = [byId("order").value, byId("token").value.trim()];
   const to = order === "transfer" ? byId("chosen").value : "";
-  if (byId("send").getAttribute("aria-disabled") === "true") return;
+  if (elsewhere()) return answer(elsewhere());
   if (!token) return answer("The control token is missing.");
   if (order === "transfer" && !to) return answer("The name of the successor is missing.");
   answer("");
   const { election, told_by: candidate } = view;
   const path = `/${order}?election=${encodeURIComponent(election)}&to=${encodeURIComponent(to)}`;
   try {
-    const asked = await fetch(path, { method: "POST" });
-    const [, nonce] = /Tenure nonce="([0-9a-f]+)"/.exec(asked.headers.get("www-authenticate") ?? "") ?? [];
-    if (!nonce) return answer(`${order}: ${(await asked.json()).error}`);
+    // One that waits for a connection, or for its answer, is no order given.
+    const post = (headers) => fetch(path, { method: "POST", headers, signal: AbortSignal.timeout(ANSWER) });
+    const challenge = await post({});
+    const [, nonce] = /Tenure nonce="([0-9a-f]+)"/.exec(challenge.headers.get("www-authenticate") ?? "") ?? [];
+    if (!nonce) return answer(`${order}: ${(await challenge.json()).error}`);
     const shown = await proof(token, ["tenure order v1", order, to, election, candidate, nonce]);
     const authorization = `Tenure nonce="${nonce}", proof="${shown}"`;
-    const response = await fetch(path, { method: "POST", headers: { authorization } });
+    const response = await post({ authorization });
     if (!response.ok) return answer(`${order}: ${(await response.json()).error}`);
     answer("The order was accepted. Its result appears above, under Problems and Latest changes.");
   } catch {

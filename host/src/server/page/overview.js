@@ -5,7 +5,7 @@ const MOST = 500; // More lines at a time are slow to draw and to read: a search
 const FARES = ["not-seen", "nobody-leads", "last-turn-failed", "well"];
 const WORDS = { "not-seen": "not ready", "nobody-leads": "nobody leads", "last-turn-failed": "last turn failed", well: "healthy" };
 
-const told = new Map(); // By election.
+const known = new Map(); // By election.
 const lines = new Map(); // The line of each that was shown once.
 const byName = new Intl.Collator("en", { numeric: true });
 let now = 0; // The process's time when it was told.
@@ -15,10 +15,10 @@ function take(event) {
   now = event.now;
   total = event.elections;
   const gone = event.gone ?? [];
-  if (event.rows.length === total) told.clear(); // These are all, also after another connection was lost.
-  for (const row of event.rows) told.set(row.election, row);
+  if (event.rows.length === total) known.clear(); // These are all, also after another connection was lost.
+  for (const row of event.rows) known.set(row.election, row);
   for (const election of gone) {
-    told.delete(election);
+    known.delete(election);
     lines.delete(election);
   }
   if (event.rows.length || gone.length || !total) show();
@@ -37,7 +37,7 @@ function matches(row, words) {
 
 function show() {
   const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = [...told.values()].filter((row) => matches(row, words)).sort(order);
+  const found = [...known.values()].filter((row) => matches(row, words)).sort(order);
   const shown = found.slice(0, MOST);
   summarize();
   const some = words.length ? `${found.length} of ${total} elections match` : `${total} elections`;
@@ -46,7 +46,7 @@ function show() {
 }
 
 function summarize() {
-  const of = (fares) => [...told.values()].filter((row) => row.fares === fares).length;
+  const of = (fares) => [...known.values()].filter((row) => row.fares === fares).length;
   const parts = [["not-seen", "not ready"], ["nobody-leads", "without a leader"], ["last-turn-failed", "with a failed last turn"], ["well", "healthy"]];
   const counted = parts.map(([fares, words]) => [of(fares), words]).filter(([count, words]) => count || words === "healthy");
   write(byId("summary"), counted.map(([count, words]) => `${count} ${words}`).join(", "));
@@ -94,11 +94,12 @@ function showLine(row) {
   line.className = row.fares;
   const [, fares, role, leader, last, next] = line.cells;
   write(fares.firstChild, WORDS[row.fares]);
-  fares.title = row.problem ?? "";
+  if (row.problem && fares.children.length === 1) fares.append(make("span", "why"));
+  if (fares.children.length > 1) write(fares.lastChild, row.problem ?? "");
   write(role, row.role);
-  write(leader, row.leader ? `${row.leader}, term ${row.term}` : row.role === "follows" ? "not known yet" : "nobody");
+  write(leader, row.leader ? `${row.leader}, term ${row.term}` : row.unseen ? "not known" : "nobody");
   // Of an election without a timer, as that of work that is split, none is awaited.
-  write(last.firstChild, row.outcome ?? (row.term && !row.schedule ? "–" : "none yet"));
+  write(last.firstChild, row.outcome ?? (row.unseen || (row.term && !row.schedule) ? "–" : "none yet"));
   last.title = row.took_ms === null ? "" : `after ${brief(row.took_ms)}`;
   next.title = [row.next_local && localTime(row.next_local), row.schedule].filter(Boolean).join("; ");
   return line;

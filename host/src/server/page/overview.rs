@@ -28,6 +28,8 @@ pub struct Row {
     pub fares: Fares,
     /// What this candidate is, in one word.
     pub role: &'static str,
+    /// It does not know who leads.
+    pub unseen: bool,
     /// Who leads, where that is known.
     pub leader: Option<String>,
     /// Its term.

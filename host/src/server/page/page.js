@@ -1,5 +1,5 @@
 
-// The server tells ages, not times: what was old by so much when it was told, at `toldAt` of this page's own clock.
+// The server tells ages, not times: what was old by so much when it was told, by this page's own clock.
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 let view = null;
 let announced;
@@ -57,7 +57,7 @@ function showFacts() {
   write(byId("requests"), known.length ? String(known.reduce((sum, number) => sum + number, 0)) : "–");
   const took = turn?.took_ms == null ? "" : ` after ${brief(turn.took_ms)}`;
   byId("newest").hidden = hasTurns();
-  write(byId("turn"), turn ? `${timeOfDay(turn.slot)} ${turn.outcome}${took}` : "none yet");
+  write(byId("turn"), turn ? `${localTime(turn.slot)} ${turn.outcome}${took}` : "none yet");
   byId("turn").title = turn ? [turn.slot, turn.candidate].filter(Boolean).join(", ") : "";
   byId("since").title = leader?.since ?? "";
   byId("failover").hidden = !view.replacement;
@@ -137,7 +137,7 @@ function frame() {
 
 function sinceWords(leader, passed) {
   const seen = span(leader.seen_ms + passed);
-  return leader.since ? `since ${timeOfDay(leader.since)}, seen for ${seen}` : `for ${seen}`;
+  return leader.since ? `since ${localTime(leader.since)}, seen for ${seen}` : `for ${seen}`;
 }
 
 function animate() {
@@ -148,8 +148,8 @@ function animate() {
 // ---- Begin
 
 showLegend();
-connect("/events" + location.search, (told) => {
-  view = told;
+connect("/events" + location.search, (newest) => {
+  view = newest;
   show();
 });
 requestAnimationFrame(animate);

@@ -41,7 +41,7 @@ pub struct View {
     pub vacancy: Option<Validity>,
     /// How far back the lanes show.
     pub window_ms: u64,
-    /// The age of the first that was seen of this election; none when all of it was.
+    /// The age of the first of this election that was seen and is known still; none when all of it is.
     pub began_ms: Option<u64>,
     /// The candidates, in the order in which they are shown.
     pub lanes: Vec<Lane>,
@@ -72,7 +72,7 @@ pub struct Orders {
     pub leads: bool,
     /// An operator keeps it from contending.
     pub paused: bool,
-    /// The other candidates that are known by name, by the alphabet.
+    /// The other candidates that are known by name: first those that were seen lately.
     pub others: Vec<Other>,
 }
 

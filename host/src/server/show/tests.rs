@@ -3,7 +3,7 @@ use super::super::tests::NOW;
 use super::super::tests::{board, following, leading, report, seconds, turn};
 use super::*;
 use crate::clock::{BootClock, Clock as _};
-use crate::contract::ExchangeResult::{Declined, Done};
+use crate::contract::ExchangeResult::{Declined, Done, Unavailable};
 use crate::contract::{
     Ended, EndingReason, Finished, Incumbent, LastSlot, Listed, NextTurn, Outcome, Report, Role,
     Turns, rfc3339,
@@ -74,6 +74,23 @@ fn who_leads_is_not_known_before_the_account_was_asked() {
     assert!(!view(&board, NOW).unseen, "nobody leads");
     board.stepped(&report(Role::Following(None), &[Declined]), NOW, NOW);
     assert!(view(&board, NOW).unseen, "it has no record yet");
+}
+
+#[test]
+fn a_follower_without_an_account_does_not_know_who_leads() {
+    let board = board();
+    board.stepped(&report(following(None), &[Done]), NOW, NOW);
+    assert_eq!(view(&board, NOW).leader.unwrap().name, "<script>");
+    board.stepped(&report(following(None), &[Unavailable]), NOW + seconds(4), NOW + seconds(4));
+    assert!(view(&board, NOW + seconds(4)).leader.is_some(), "one answer may be lost");
+    board.stepped(&report(following(None), &[Unavailable]), NOW + seconds(8), NOW + seconds(8));
+    let seen = view(&board, NOW + seconds(20));
+    assert_eq!((seen.leader, seen.unseen, seen.lanes[0].state), (None, true, "looks"));
+    assert_eq!((seen.lanes[1].state, seen.lanes[1].spans[0].to_ms), ("led", Some(12_000)));
+    let row = row(&board, NOW + seconds(20));
+    assert_eq!((row.leader, row.unseen, row.role), (None, true, "looks"));
+    board.stepped(&report(following(None), &[Done]), NOW + seconds(30), NOW + seconds(30));
+    assert_eq!(view(&board, NOW + seconds(31)).leader.unwrap().seen_ms, 1_000);
 }
 
 #[test]
@@ -224,7 +241,7 @@ fn operators_are_told_whom_they_can_name() {
     let at = |name: &str| Some(format!("http://{name}"));
     let known = orders(1).others;
     let known: Vec<_> = known.iter().map(|other| (&*other.name, other.address.clone())).collect();
-    let wanted = [("<script>", None), ("ben", at("ben")), ("cleo", None), ("dora", at("dora"))];
+    let wanted = [("<script>", None), ("ben", at("ben")), ("dora", at("dora")), ("cleo", None)];
     assert_eq!(known, wanted);
     // Half an hour later the list says nothing any more.
     assert_eq!(orders(31 * 60).others, ["<script>", "ben", "cleo"].map(other));
