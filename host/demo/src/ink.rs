@@ -35,6 +35,11 @@ impl Line {
         self.0.iter().map(|(_, text)| text.chars().count()).sum()
     }
 
+    /// How many columns of it are written.
+    pub(super) fn written(&self) -> usize {
+        self.render(false).chars().count()
+    }
+
     /// As it is written, without spaces that nobody sees.
     pub(super) fn render(&self, colour: bool) -> String {
         let mut text = String::new();

@@ -115,7 +115,7 @@ impl Screen {
         }
         // One write per frame, so that no half of one is ever seen.
         let all = format!("{HIDE_CURSOR}{}{text}{CLEAR_BELOW}", self.up(width));
-        self.drawn = lines.iter().map(Line::width).collect();
+        self.drawn = lines.iter().map(Line::written).collect();
         self.last = text;
         self.put(&all)
     }

@@ -21,10 +21,13 @@ pub(super) const ELECTION: &str = "demo/report";
 /// How soon a leader is replaced whose machine dies.
 pub(super) const FAILOVER: &str = "3s";
 
-/// How soon a leader is replaced, with these settings.
+/// How soon a leader is replaced, with these settings. Only on Linux the demo finds the process below a supervisor, to kill
+/// it.
 pub(super) fn replacement() -> io::Result<Replacement> {
     let mut settings = Variables::new().with(names::FAILOVER, FAILOVER);
-    settings.set(names::ADDRESS, "http://127.0.0.1").set(names::LAST_WILL, cfg!(unix).to_string());
+    settings
+        .set(names::ADDRESS, "http://127.0.0.1")
+        .set(names::LAST_WILL, cfg!(target_os = "linux").to_string());
     settings
         .replacement()
         .ok_or_else(|| io::Error::other("the periods of the demo do not fit together"))

@@ -28,6 +28,9 @@ pub(super) struct Story {
     vacancy: Option<(Act, Duration)>,
     /// How many notes there were before those that are kept.
     notes_forgotten: usize,
+    /// How many turns there were before those that are kept, and how many of them did not end well.
+    pub turns_forgotten: usize,
+    pub cut_off_forgotten: usize,
 }
 
 /// A turn, by the log of the candidate that ran it.
@@ -71,6 +74,8 @@ pub(super) struct Leadership {
     pub took_over: Option<TakeOver>,
     /// When, and how in words.
     pub ended: Option<(Duration, String)>,
+    /// How many of its turns are kept no longer.
+    pub turns_forgotten: usize,
 }
 
 impl Leadership {
@@ -122,6 +127,8 @@ impl Story {
             lost: 0,
             vacancy: None,
             notes_forgotten: 0,
+            turns_forgotten: 0,
+            cut_off_forgotten: 0,
         }
     }
 
@@ -345,6 +352,7 @@ impl Story {
             last_sign: None,
             took_over,
             ended: None,
+            turns_forgotten: 0,
         });
     }
 

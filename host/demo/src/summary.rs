@@ -16,7 +16,8 @@ pub(super) fn table(story: &Story, overlapping: usize) -> Vec<Line> {
     let head = format!("  {:<12}{:<8}{:>5}   {}", "term", "leader", "turns", "ended");
     lines.push(Line::of(DIM, &head));
     for leadership in &story.leaderships {
-        let turns = story.turns.iter().filter(|turn| turn.term == leadership.term).count();
+        let kept = story.turns.iter().filter(|turn| turn.term == leadership.term).count();
+        let turns = leadership.turns_forgotten + kept;
         let how = leadership.ended.as_ref().map_or("not yet", |(_, how)| how);
         let name = story.name(leadership.who);
         let row = format!("  {:<12}{name:<8}{turns:>5}   {how}", leadership.term);
@@ -35,9 +36,10 @@ pub(super) fn table(story: &Story, overlapping: usize) -> Vec<Line> {
         };
         lines.push(fact(name, &brief(take_over.after), PLAIN, why));
     }
-    let cut_off = story.turns.iter().filter(|turn| !turn.done()).count();
+    let cut_off = story.turns.iter().filter(|turn| !turn.done()).count() + story.cut_off_forgotten;
     let cut_off = if cut_off == 0 { String::new() } else { format!("{cut_off} cut off") };
-    lines.push(fact("turns run", &story.turns.len().to_string(), PLAIN, &cut_off));
+    let run = story.turns.len() + story.turns_forgotten;
+    lines.push(fact("turns run", &run.to_string(), PLAIN, &cut_off));
     let style = if overlapping == 0 { GOOD } else { BAD };
     let source = "by logs and by endpoint";
     lines.push(fact("overlapping turns", &overlapping.to_string(), style, source));

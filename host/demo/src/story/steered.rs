@@ -2,7 +2,7 @@
 
 use super::super::act::Act;
 use super::super::lane::{Hindrance, State};
-use super::{Kind, Leadership, Story};
+use super::{Kind, Leadership, Story, Turn};
 use std::time::Duration;
 
 /// Of notes, terms and takeovers so many are kept when a demo goes on for long.
@@ -122,7 +122,23 @@ impl Story {
 
     /// Forgets what ended before `before`, and what is too much.
     pub(in super::super) fn forget(&mut self, before: Duration) {
-        self.turns.retain(|turn| turn.ended.is_none_or(|ended| ended >= before));
+        let lanes = &self.lanes;
+        // A turn that a freeze halted, and that may go on afterwards, is still to be judged.
+        let may_go_on = |turn: &Turn| {
+            turn.halted && turn.outcome.is_none() && lanes.get(turn.who).is_some_and(|l| !l.ended)
+        };
+        let is_kept = |turn: &Turn| turn.ended.is_none_or(|end| end >= before) || may_go_on(turn);
+        let (kept, over): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.turns).into_iter().partition(is_kept);
+        self.turns = kept;
+        for turn in over {
+            let of = self.leaderships.iter_mut().find(|leadership| leadership.term == turn.term);
+            if let Some(leadership) = of {
+                leadership.turns_forgotten += 1;
+            }
+            self.turns_forgotten += 1;
+            self.cut_off_forgotten += usize::from(!turn.done());
+        }
         for lane in &mut self.lanes {
             lane.forget(before);
         }
@@ -168,6 +184,20 @@ mod tests {
         assert_eq!(story.holder(ms(18_600)), Some(1));
         // One that went on would be seen.
         story.ends(18_700, 0, 1000, 2_000, "succeeded");
+        assert_eq!(overlapping(&story.turns, &[]), 1);
+    }
+
+    #[test]
+    fn the_turn_of_a_leader_that_is_frozen_for_long_is_still_judged() {
+        let mut story = started();
+        story.begins(2_000, 0, 1000);
+        story.freeze(ms(2_300), 0);
+        story.elects(4_700, 1, 1017);
+        story.begins(400_000, 1, 1017);
+        story.forget(ms(390_000));
+        story.thaw(ms(400_200), 0);
+        story.ends(400_700, 0, 1000, 2_000, "succeeded");
+        story.ends(400_900, 1, 1017, 400_000, "succeeded");
         assert_eq!(overlapping(&story.turns, &[]), 1);
     }
 
@@ -282,6 +312,8 @@ mod tests {
             story.forget(ms((at + 6_000).saturating_sub(60_000)));
         }
         assert!(story.turns.len() <= 7, "{}", story.turns.len());
+        assert_eq!(story.turns.len() + story.turns_forgotten, 999, "all are counted");
+        assert!(story.leaderships.iter().all(|l| l.turns_forgotten <= 1));
         assert_eq!((story.notes.len(), story.leaderships.len()), (KEPT, KEPT));
         assert!(story.lanes.iter().all(|lane| lane.size() < 40));
         assert!(story.notes_told() > 4_000, "each one counts: {}", story.notes_told());
