@@ -5,6 +5,12 @@
 
 import { getEnvironment } from "wasi:cli/environment@0.2.10";
 
+// A header cannot carry every name. As `tenure run` encodes it.
+function encoded(name) {
+  const all = encodeURIComponent(name).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
+  return all.replaceAll("%2F", "/").replaceAll("%24", "$$");
+}
+
 export const leaderHandler = {
   // Times and terms are BigInts. To fail the turn, throw a string: it is logged and recorded.
   async onTick(turn) {
@@ -24,7 +30,7 @@ export const leaderHandler = {
     const headers = {
       "content-type": "application/json",
       // `tenure run` stamps every request with the election and its term. Other hosts do not.
-      "tenure-election": encodeURI(turn.election),
+      "tenure-election": encoded(turn.election),
       "tenure-term": `${turn.term}`,
       "idempotency-key": turn.key, // the same for all attempts at this turn
     };

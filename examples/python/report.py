@@ -35,7 +35,7 @@ class LeaderHandler(exports.LeaderHandler):
         headers = {
             "content-type": "application/json",
             # `tenure run` stamps every request with the election and its term. Other hosts do not.
-            "tenure-election": quote(turn.election),
+            "tenure-election": quote(turn.election, safe="/$"),
             "tenure-term": str(turn.term),
             "idempotency-key": turn.key,  # the same for all attempts at this turn
         }

@@ -25,8 +25,14 @@ mod handler {
 
     use exports::tenure::election::leader_handler::{Guest, Turn};
 
-    /// What of an election's name is encoded.
-    const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'/');
+    /// What of an election's name is encoded: as `tenure run` does it.
+    const NAME: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~')
+        .remove(b'/')
+        .remove(b'$');
 
     struct Report;
 
