@@ -133,7 +133,8 @@ fn write(triggers: &[Trigger], settings: &Settings) -> Metadata {
     metadata
 }
 
-fn is_id(text: &str) -> bool {
+/// Whether a trigger may have this name.
+pub fn is_id(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=LONGEST_ID).contains(&text.len()) && text.bytes().all(plain)
 }

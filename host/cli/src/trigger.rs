@@ -18,6 +18,7 @@ use tenure::program::http::Clients;
 use tenure::program::server::{Intent, endpoint, listener};
 use tenure::settings::names;
 use tenure_base::duration::format_duration;
+use tenure_core::is_trigger_id;
 use tokio::time::sleep;
 
 /// It was placed, but its turn was not over in time.
@@ -37,6 +38,10 @@ pub(super) async fn trigger(line: &CommandLine) -> ExitCode {
     let mut configuration = Configuration::of_operator(line);
     let wait = configuration.duration(&TRIGGER_WAIT);
     let given = configuration.given.text(&ID);
+    if given.as_ref().is_some_and(|id| !is_trigger_id(id)) {
+        let problem = "is not 1 to 64 letters, digits, dots, hyphens and underscores";
+        configuration.complain(&ID, problem, ID.advice);
+    }
     let own = given.is_none();
     let id = given.unwrap_or_else(fresh_id);
     let way = match Way::of(&mut configuration).await {

@@ -261,6 +261,7 @@ async fn what_cannot_be_triggered_is_refused_with_the_reason() {
     assert!(code == 2 && said.contains("8 triggers of "), "{said}");
     let (code, said) = stage.of_election(&["--id", "a b"]).await;
     assert!(code == 2 && said.contains("1 to 64 letters"), "{said}");
+    assert!(said.contains("nothing was sent"), "{said}");
     // Who may read and not write.
     let (container, _) = stage.group.election.split_once('/').unwrap();
     let scope = Scope::Container(container.to_owned());
