@@ -21,8 +21,8 @@ pub(super) const ELECTION: &str = "demo/report";
 /// How soon a leader is replaced whose machine dies.
 pub(super) const FAILOVER: &str = "3s";
 
-/// How soon a leader is replaced, with these settings. Only on Linux the demo finds the process below a supervisor, to kill
-/// it.
+/// How soon a leader is replaced, with these settings. Only on Linux can the demo find the process below a supervisor,
+/// and kill it.
 pub(super) fn replacement() -> io::Result<Replacement> {
     let mut settings = Variables::new().with(names::FAILOVER, FAILOVER);
     settings

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The work of a leader that is an application's: [`Handler`] of a candidate with
-/// [`Schedule::WhileLeading`](crate::settings::Schedule::WhileLeading), whose [`Board`] a
-/// [`Server`](super::Server) shows: the board must be told of each report and each event. Its turn ends by itself when the leadership is about to be given up and all
-/// that the application was told has run out, so the grace of the runner should be as long as a leader may act
-/// without a renewal ([`Periods::validity`](crate::settings::Periods)); with a shorter one the lease is released
-/// sooner, and the application must heed a denial within that time.
+/// [`Schedule::WhileLeading`](crate::settings::Schedule::WhileLeading), whose [`Board`] a [`Server`](super::Server)
+/// shows: the board must be told of each report and each event. Its turn ends by itself when the leadership is
+/// about to be given up and all that the application was told has run out, so the grace of the runner should be as
+/// long as a leader may act without a renewal ([`Periods::validity`](crate::settings::Periods)); with a shorter one
+/// the lease is released sooner, and the application must heed a denial within that time.
 ///
 /// Nobody preempts the application, and the candidate must leave no last will: its process may die while the
 /// application goes on.

@@ -114,7 +114,7 @@ async function send() {
   const { election, told_by: candidate } = view;
   const path = `/${order}?election=${encodeURIComponent(election)}&to=${encodeURIComponent(to)}`;
   try {
-    // One that waits for a connection, or for its answer, is no order given.
+    // Other tabs may have taken all connections: an order that nobody answers is told, and not waited for.
     const post = (headers) => fetch(path, { method: "POST", headers, signal: AbortSignal.timeout(ANSWER) });
     const challenge = await post({});
     const [, nonce] = /Tenure nonce="([0-9a-f]+)"/.exec(challenge.headers.get("www-authenticate") ?? "") ?? [];
