@@ -210,6 +210,7 @@ mod tests {
             ("", vec!["is empty"]),
             ("?", vec!["is empty"]),
             ("sv=1&sr=c&sp=rw&sig=a b", vec!["characters that cannot be in one"]),
+            ("sv=1&sr=c&sp=rw&sig=a+b", vec!["characters that cannot be in one"]),
             ("sig=x", vec!["no sv", "neither sr nor ss", "read (r) and to write (w)"]),
             ("sv=1&sr=c&sp=rl&sig=x", vec!["does not permit to write (w)"]),
             ("sv=1&sr=s&sp=rw&sig=", vec!["no sig", "neither a blob nor a container"]),
