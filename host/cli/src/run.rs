@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tenure::clock::BootClock;
 use tenure::program::elections::Tasks;
-use tenure::runner::{Class, Event};
+use tenure::runner::Event;
 use tenure::server::{Roster, Server, Watcher};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -169,10 +169,7 @@ async fn take_part(
     also.extend(no_will.map(|why| {
         format!("no last will ({why}): if this process dies while it leads, the others wait until its lease ends")
     }));
-    let telemetry = Telemetry::start(&roster, places, &clock, &own_log).unwrap_or_else(|detail| {
-        own_log.event(&Event::Problem { class: Class::Telemetry, detail });
-        Telemetry::default()
-    });
+    let telemetry = Telemetry::start(&roster, places, &clock, &own_log);
     let (changed, link) = (Arc::new(Notify::new()), link.and_then(Result::ok));
     let process = Process {
         shared,

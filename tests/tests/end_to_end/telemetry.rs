@@ -4,7 +4,7 @@ use crate::PROGRAM;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -52,6 +52,7 @@ impl Collector {
         let router = Router::new()
             .route("/v1/traces", post(traces))
             .route("/v1/metrics", post(metrics))
+            .route("/none", post(async || StatusCode::NOT_FOUND))
             .fallback(work)
             .with_state(arrived.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -190,8 +191,11 @@ async fn each_turn_is_a_span_and_its_handler_knows_it() {
     collector.until("the span of the last turn", is_last).await;
     let all = collector.arrived.0.lock().unwrap();
     assert!(all.headers.iter().all(|headers| headers["x-tenant"] == "acme"));
-    for resource in &all.resources {
-        assert_eq!(texts(&resource.attributes)["service.name"], "tenure");
+    let resources = all.resources.iter().map(|resource| texts(&resource.attributes));
+    let resources: Vec<_> = resources.collect();
+    for resource in &resources {
+        assert_eq!(resource["service.name"], "tenure");
+        assert_eq!(resource["service.instance.id"], resources[0]["service.instance.id"]);
     }
 }
 
@@ -269,6 +273,46 @@ async fn figures_arrive_by_their_names() {
     assert!(ada.terminate(SOON).await.unwrap().success(), "{}", ada.transcript());
 }
 
+/// What it does not take is told once, and the other signal arrives.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collector_of_one_signal_gets_that() {
+    let (_store, group) = stage().await;
+    let collector = Collector::start().await;
+    for (variable, value, told) in [
+        (
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+            format!("http://{}/none", collector.address),
+            "accept traces",
+        ),
+        ("OTEL_TRACES_EXPORTER", "zipkin".to_owned(), "traces are not sent"),
+        (
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+            "user:c2VjcmV0@host:4318".to_owned(),
+            "traces are not sent",
+        ),
+    ] {
+        let mut command = run(&group, collector.address, &["--", "true"]);
+        command.env(variable, value);
+        let mut ada = Candidate::spawn("ada", command).unwrap();
+        let leads =
+            |all: &Arrived| all.metrics.iter().any(|m| m.name == "tenure_is_leader").then_some(());
+        collector.until("metrics", leads).await;
+        ada.event("problem", SOON).await;
+        collector.arrived.0.lock().unwrap().metrics.clear();
+        // More than one request of each.
+        let enough = |_: &tenure_tests::Line| ada.count("turn-ended") >= 3;
+        ada.line("turns", 0, SOON, enough).await;
+        collector.until("metrics", leads).await;
+        assert!(ada.terminate(SOON).await.unwrap().success(), "{}", ada.transcript());
+        let lines = ada.all_lines().await;
+        let problems: Vec<_> = lines.iter().filter(|line| line.name() == "problem").collect();
+        let detail = problems[0].event["detail"].as_str().unwrap();
+        assert!(problems.len() == 1 && detail.contains(told), "{}", ada.transcript());
+        assert!(!ada.transcript().contains("c2VjcmV0"), "{}", ada.transcript());
+        assert!(!ada.transcript().contains("again"), "{}", ada.transcript());
+    }
+}
+
 /// It takes connections and answers nothing, or is not there at all. Requests to it may take an hour, so whoever
 /// waited for one would not come to an end here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -289,8 +333,13 @@ async fn nobody_waits_for_a_collector_that_hangs_or_is_gone() {
         assert_eq!((ada.count("elected"), ada.count("stood-down")), (1, 0), "{}", ada.transcript());
         let problems = ada.lines();
         let problems: Vec<_> = problems.iter().filter(|line| line.name() == "problem").collect();
-        assert_eq!(problems.len(), usize::from(told), "{}", ada.transcript());
+        // One for traces and one for metrics, with the cause.
+        assert_eq!(problems.len(), 2 * usize::from(told), "{}", ada.transcript());
         assert!(problems.iter().all(|line| line.event["class"] == "telemetry"));
+        let refused = |line: &&&tenure_tests::Line| {
+            line.event["detail"].as_str().unwrap().contains("refused")
+        };
+        assert!(problems.iter().all(|line| refused(&line)), "{}", ada.transcript());
         assert!(ada.terminate(SOON).await.unwrap().success(), "{}", ada.transcript());
         let lines = ada.all_lines().await;
         let ended = lines.iter().find(|line| line.name() == "stood-down").unwrap();

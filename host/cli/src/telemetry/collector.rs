@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tenure::egress::Authorities;
+use tenure::program::causes;
 use tenure::program::http::{Clients, Unread, whole};
 use tenure::runner::{Class, Event};
 use tokio::runtime::Handle;
@@ -56,30 +57,46 @@ impl Signal {
     fn is_wanted_by(self, variable: impl Fn(&str) -> Option<String>) -> Result<bool, String> {
         let own = self.name().to_ascii_uppercase();
         let of_otlp = |what: &str| {
-            variable(&format!("OTEL_EXPORTER_OTLP_{own}_{what}"))
-                .or_else(|| variable(&format!("OTEL_EXPORTER_OTLP_{what}")))
+            let names =
+                [format!("OTEL_EXPORTER_OTLP_{own}_{what}"), format!("OTEL_EXPORTER_OTLP_{what}")];
+            names.into_iter().find_map(|name| variable(&name).map(|value| (name, value)))
         };
         if variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
             return Ok(false);
         }
         let exporter = format!("OTEL_{own}_EXPORTER");
-        let wanted = match variable(&exporter).as_deref().map(str::trim) {
+        let wanted = match variable(&exporter)
+            .map(|value| value.trim().to_ascii_lowercase())
+            .as_deref()
+        {
             Some("none") => false,
             Some("otlp") => true,
             None => of_otlp("ENDPOINT").is_some(),
             Some(_) => {
                 return Err(format!(
-                    "{exporter} names an unknown exporter: set it to otlp or none"
+                    "{} are not sent: {exporter} names an unknown exporter: set it to otlp or none",
+                    self.name()
                 ));
             }
         };
-        match of_otlp("PROTOCOL").as_deref().map(str::trim) {
-            Some(other) if wanted && other != PROTOCOL => Err(format!(
-                "OTEL_EXPORTER_OTLP_PROTOCOL names an unsupported protocol: set it to {PROTOCOL}, and the endpoint \
-                 to its port, usually 4318"
+        match of_otlp("PROTOCOL") {
+            Some((name, other)) if wanted && other.trim() != PROTOCOL => Err(format!(
+                "{} are not sent: {name} names an unsupported protocol: set it to {PROTOCOL}, and the endpoint to its \
+                 port, usually 4318",
+                self.name()
             )),
             _ => Ok(wanted),
         }
+    }
+
+    /// What is told where its exporter cannot be made. Not why: the error shows the endpoint, which may hold a secret.
+    pub(super) fn unsent(self) -> String {
+        format!(
+            "{} are not sent: the endpoint is no URL, or another variable of the exporter is wrong. Write \
+             OTEL_EXPORTER_OTLP_ENDPOINT like http://localhost:4318, OTEL_EXPORTER_OTLP_HEADERS like name=value and \
+             OTEL_EXPORTER_OTLP_COMPRESSION as gzip or none",
+            self.name()
+        )
     }
 }
 
@@ -93,12 +110,15 @@ struct Way {
     patience: Duration,
     runtime: Handle,
     log: Log,
-    /// The last request came to nothing.
-    fails: AtomicBool,
 }
 
-/// Sends requests on the runtime of the program, whichever thread asks for it.
-pub(super) struct Client(Weak<Way>);
+/// Sends the requests of one signal on the runtime of the program, whichever thread asks for it.
+pub(super) struct Client {
+    signal: Signal,
+    way: Weak<Way>,
+    /// The last request came to nothing.
+    fails: Arc<AtomicBool>,
+}
 
 impl Collector {
     /// # Errors
@@ -113,18 +133,18 @@ impl Collector {
                 .map_err(|why| format!("OTEL_EXPORTER_OTLP_CERTIFICATE: {file} {why}"))?,
         };
         let patience = variable("OTEL_EXPORTER_OTLP_TIMEOUT").and_then(|ms| ms.trim().parse().ok());
+        let patience = patience.filter(|ms| *ms > 0);
         let way = Way {
             clients: Clients::for_component(authorities),
             patience: patience.map_or(PATIENCE, Duration::from_millis),
             runtime: Handle::current(),
             log,
-            fails: AtomicBool::new(false),
         };
         Ok(Self { way: Arc::new(way) })
     }
 
-    pub(super) fn client(&self) -> Client {
-        Client(Arc::downgrade(&self.way))
+    pub(super) fn client(&self, signal: Signal) -> Client {
+        Client { signal, way: Arc::downgrade(&self.way), fails: Arc::default() }
     }
 }
 
@@ -138,7 +158,7 @@ impl Way {
         *request.body_mut() = Some(body.into());
         *request.timeout_mut() = Some(self.patience);
         // The URL may hold a secret.
-        let told = |error: reqwest::Error| error.without_url().to_string();
+        let told = |error: reqwest::Error| causes(&error.without_url());
         let answer = client.execute(request).await.map_err(told)?;
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = answer.status();
@@ -151,24 +171,24 @@ impl Way {
         Ok(response)
     }
 
-    /// Tells when requests begin to come to nothing, and when they are taken again.
-    fn judge(&self, answer: &Result<Response<Bytes>, String>) {
+    /// Tells when requests of a signal begin to come to nothing, and when they are taken again.
+    fn judge(&self, signal: Signal, fails: &AtomicBool, answer: &Result<Response<Bytes>, String>) {
         let why = match answer {
             Ok(response) if response.status().is_success() => None,
             Ok(response) => Some(format!("it answers {}", response.status())),
             Err(why) => Some(why.clone()),
         };
-        let failed = self.fails.swap(why.is_some(), Ordering::Relaxed);
+        let (failed, signal) = (fails.swap(why.is_some(), Ordering::Relaxed), signal.name());
         match why {
             Some(why) if !failed => self.log.event(&Event::Problem {
                 class: Class::Telemetry,
                 detail: format!(
-                    "the OpenTelemetry collector does not accept data: {why}; check OTEL_EXPORTER_OTLP_ENDPOINT. The \
+                    "the OpenTelemetry collector does not accept {signal}: {why}; check OTEL_EXPORTER_OTLP_ENDPOINT. The \
                      election does not depend on it"
                 ),
             }),
             None if failed => self.log.event(&Event::Note {
-                detail: "the OpenTelemetry collector accepts traces and metrics again".to_owned(),
+                detail: format!("the OpenTelemetry collector accepts {signal} again"),
             }),
             _ => {}
         }
@@ -178,11 +198,11 @@ impl Way {
 #[async_trait]
 impl HttpClient for Client {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let way = self.0.upgrade().ok_or("the program ends")?;
-        let runtime = way.runtime.clone();
+        let way = self.way.upgrade().ok_or("the program ends")?;
+        let (runtime, signal, fails) = (way.runtime.clone(), self.signal, self.fails.clone());
         let sent = runtime.spawn(async move {
             let answer = way.send(request).await;
-            way.judge(&answer);
+            way.judge(signal, &fails, &answer);
             answer
         });
         Ok(sent.await??)
@@ -216,6 +236,7 @@ mod tests {
             (&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://a")], [true, false]),
             (&[endpoint, ("OTEL_TRACES_EXPORTER", "none")], [false, true]),
             (&[("OTEL_METRICS_EXPORTER", "otlp")], [false, true]),
+            (&[("OTEL_TRACES_EXPORTER", "OTLP")], [true, false]),
             (&[endpoint, ("OTEL_SDK_DISABLED", "true")], [false, false]),
             (&[endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")], [true, true]),
         ] {
@@ -229,6 +250,10 @@ mod tests {
         let [traces, metrics] = wanted(&[endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]);
         assert!(traces.unwrap_err().contains("set it to http/protobuf"));
         assert!(metrics.is_err());
+        let own = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc");
+        let [traces, metrics] = wanted(&[endpoint, own]);
+        assert!(traces.unwrap_err().contains(own.0));
+        assert_eq!(metrics, Ok(true));
         let [traces, metrics] = wanted(&[endpoint, ("OTEL_TRACES_EXPORTER", "zipkin")]);
         assert!(traces.unwrap_err().contains("OTEL_TRACES_EXPORTER names an unknown exporter"));
         assert_eq!(metrics, Ok(true));

@@ -13,8 +13,10 @@ use opentelemetry::trace::{Span as _, SpanKind, Status, Tracer as _, TracerProvi
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_otlp::{MetricExporter, SpanExporter, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::metrics::{Instrument, InstrumentKind, SdkMeterProvider, Stream};
-use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
+use opentelemetry_sdk::metrics::{Instrument, SdkMeterProvider, Stream};
+use opentelemetry_sdk::trace::{
+    IdGenerator as _, RandomIdGenerator, SdkTracer, SdkTracerProvider, Span,
+};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure::Deadline;
@@ -23,7 +25,7 @@ use tenure::clock::BootClock;
 use tenure::contract::{Report, Turn, rfc3339};
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
 use tenure::program::server::{renewal, renewal_bounds, turn_bounds};
-use tenure::runner::Event;
+use tenure::runner::{Class, Event};
 use tenure::server::Roster;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -42,8 +44,8 @@ pub(super) struct Telemetry {
 pub(super) struct Witness {
     tracer: Option<SdkTracer>,
     times: Option<Arc<Times>>,
-    /// The turn that runs.
-    running: Arc<Mutex<Option<Span>>>,
+    /// The turn that runs; its span, where there are traces.
+    running: Arc<Mutex<Option<Option<Span>>>>,
     labels: [KeyValue; 2],
 }
 
@@ -53,45 +55,56 @@ struct Times {
 }
 
 impl Telemetry {
-    /// Begins to send what the variables ask for. Failures are told in `log`.
-    ///
-    /// # Errors
-    ///
-    /// What cannot be sent although it is asked for, and why.
+    /// Begins to send what the variables ask for. `log` is told what cannot be sent and why, now and later: one signal may be
+    /// sent where the other cannot be.
     ///
     /// There may be so many elections at a time as `places` says.
-    pub(super) fn start(
-        roster: &Roster,
-        places: usize,
-        clock: &BootClock,
-        log: &Log,
-    ) -> Result<Self, String> {
-        let (traces, metrics) = (Signal::Traces.is_wanted()?, Signal::Metrics.is_wanted()?);
-        if !traces && !metrics {
-            return Ok(Self::default());
-        }
+    pub(super) fn start(roster: &Roster, places: usize, clock: &BootClock, log: &Log) -> Self {
         let mut this = Self::default();
-        let collector = Collector::new(log.clone())?;
+        let told =
+            |why: String| log.event(&Event::Problem { class: Class::Telemetry, detail: why });
+        let wanted = [Signal::Traces, Signal::Metrics].map(|signal| {
+            // What is asked for in a way that is not known here is left out.
+            signal.is_wanted().map_err(told).unwrap_or_default()
+        });
+        if wanted == [false, false] {
+            return this;
+        }
+        let collector = match Collector::new(log.clone()) {
+            Ok(collector) => collector,
+            Err(why) => {
+                told(why);
+                return this;
+            }
+        };
+        let (resource, [traces, metrics]) = (resource(), wanted);
         if traces {
             let exporter = SpanExporter::builder().with_http();
-            let exporter = exporter.with_http_client(collector.client()).build();
-            let exporter = exporter.map_err(|error| unsent(Signal::Traces, &error))?;
-            let provider = SdkTracerProvider::builder().with_resource(resource());
-            this.traces = Some(provider.with_batch_exporter(exporter).build());
+            match exporter.with_http_client(collector.client(Signal::Traces)).build() {
+                Ok(exporter) => {
+                    let provider = SdkTracerProvider::builder().with_resource(resource.clone());
+                    this.traces = Some(provider.with_batch_exporter(exporter).build());
+                }
+                Err(_) => told(Signal::Traces.unsent()),
+            }
         }
         if metrics {
             let exporter = MetricExporter::builder().with_http();
-            let exporter = exporter.with_http_client(collector.client()).build();
-            let exporter = exporter.map_err(|error| unsent(Signal::Metrics, &error))?;
-            let provider = SdkMeterProvider::builder().with_resource(resource());
-            let elections = roster.count().max(places.min(MOST_EXPECTED));
-            let provider = provider.with_view(move |instrument| room(instrument, elections));
-            let provider = provider.with_periodic_exporter(exporter).build();
-            figures::observe(&meter(&provider), roster, clock);
-            this.metrics = Some(provider);
+            match exporter.with_http_client(collector.client(Signal::Metrics)).build() {
+                Ok(exporter) => {
+                    let provider = SdkMeterProvider::builder().with_resource(resource);
+                    let elections = roster.count().max(places.min(MOST_EXPECTED));
+                    let provider =
+                        provider.with_view(move |instrument| room(instrument, elections));
+                    let provider = provider.with_periodic_exporter(exporter).build();
+                    figures::observe(&meter(&provider), roster, clock);
+                    this.metrics = Some(provider);
+                }
+                Err(_) => told(Signal::Metrics.unsent()),
+            }
         }
         this.collector = Some(collector);
-        Ok(this)
+        this
     }
 
     /// What sees this candidate.
@@ -120,12 +133,14 @@ impl Telemetry {
     /// Sends what is left, if the collector takes it within `patience`.
     pub(super) async fn end(&self, patience: Duration) {
         let (traces, metrics) = (self.traces.clone(), self.metrics.clone());
-        let last = spawn_blocking(move || {
-            // Whatever comes of it: nothing can be done about it any more.
+        // At a time: where one is not taken, the other may be. Whatever comes of it: nothing can be done about it any more.
+        let traces = spawn_blocking(move || {
             drop(traces.map(|traces| traces.shutdown_with_timeout(patience)));
+        });
+        let metrics = spawn_blocking(move || {
             drop(metrics.map(|metrics| metrics.shutdown_with_timeout(patience)));
         });
-        let _ = timeout(patience, last).await;
+        let _ = timeout(patience, async { (traces.await, metrics.await) }).await;
     }
 }
 
@@ -141,7 +156,7 @@ impl Drop for Telemetry {
 const MOST_EXPECTED: usize = 10_000;
 
 /// The SDK keeps 2,000 series of an instrument, and puts all others into one. Here is room for so many elections, and as
-/// many to come. None: the SDK's own limit does, or the instrument is a histogram, whose view would need its bounds too.
+/// many to come. None: the SDK's own limit does.
 fn room(instrument: &Instrument, elections: usize) -> Option<Stream> {
     let of_one = match instrument.name() {
         // By verb and result, by class, by outcome.
@@ -151,7 +166,7 @@ fn room(instrument: &Instrument, elections: usize) -> Option<Stream> {
         _ => 1,
     };
     let limit = elections.saturating_mul(2 * of_one);
-    Some(limit).filter(|limit| *limit > 2_000 && instrument.kind() != InstrumentKind::Histogram)?;
+    Some(limit).filter(|limit| *limit > 2_000)?;
     Stream::builder().with_cardinality_limit(limit).build().ok()
 }
 
@@ -159,19 +174,27 @@ fn meter(provider: &SdkMeterProvider) -> Meter {
     provider.meter("tenure")
 }
 
-fn unsent(signal: Signal, error: &dyn std::fmt::Display) -> String {
-    format!("{} cannot be sent: {error}", signal.name())
+/// Who sends it, of all that send the same. What the variables say of it goes first.
+fn resource() -> Resource {
+    let given = collector::variable("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
+    let own = own_attributes(&given, collector::variable("OTEL_SERVICE_NAME").is_some());
+    Resource::builder().with_attributes(own).build()
 }
 
-/// Who sends it: `tenure`, unless the variables say otherwise.
-fn resource() -> Resource {
-    let named = collector::variable("OTEL_SERVICE_NAME").is_some()
-        || collector::variable("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|given| {
-            given.split(',').any(|pair| pair.trim().starts_with("service.name="))
-        });
-    let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-    let resource = Resource::builder().with_attribute(version);
-    if named { resource.build() } else { resource.with_service_name("tenure").build() }
+/// What the variables leave open: `given` are the attributes that they name.
+fn own_attributes(given: &str, is_named: bool) -> Vec<KeyValue> {
+    let names =
+        given.split(',').filter_map(|pair| pair.split_once('=')).map(|(name, _)| name.trim());
+    let given: Vec<_> = names.chain(is_named.then_some("service.name")).collect();
+    // Replicas have the same variables, and figures of their own.
+    let instance = RandomIdGenerator::default().new_trace_id().to_string();
+    let all = [
+        ("service.name", "tenure".to_owned()),
+        ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("service.instance.id", instance),
+    ];
+    let open = all.into_iter().filter(|(name, _)| !given.contains(name));
+    open.map(|(name, value)| KeyValue::new(name, value)).collect()
 }
 
 impl Witness {
@@ -186,14 +209,14 @@ impl Witness {
     /// Takes note of an event.
     pub(super) fn happened(&self, event: &Event) {
         match event {
-            Event::TurnStarted { turn } => *self.running() = self.begin(turn),
+            Event::TurnStarted { turn } => *self.running() = Some(self.begin(turn)),
             Event::TurnEnded { turn, end, elapsed, .. } => {
-                if let Some(times) = &self.times {
+                let ran = self.running().take();
+                if let Some(times) = self.times.as_ref().filter(|_| ran.is_some()) {
                     times.turns.record(elapsed.as_secs_f64(), &self.labels);
                 }
-                // One that was claimed and did not begin is a turn too.
-                let span = self.running().take();
-                if let Some(span) = span.or_else(|| self.begin(turn)) {
+                // One that was claimed and did not begin has a span too.
+                if let Some(span) = ran.unwrap_or_else(|| self.begin(turn)) {
                     finish(span, end);
                 }
             }
@@ -209,7 +232,7 @@ impl Witness {
         }
     }
 
-    fn running(&self) -> std::sync::MutexGuard<'_, Option<Span>> {
+    fn running(&self) -> std::sync::MutexGuard<'_, Option<Option<Span>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -248,7 +271,7 @@ struct Traced {
 
 impl Handler for Traced {
     fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
-        let parent = self.witness.running().as_ref().map(|span| {
+        let parent = self.witness.running().iter().flatten().next().map(|span| {
             let context = span.span_context();
             TraceParent {
                 trace: u128::from_be_bytes(context.trace_id().to_bytes()),
@@ -267,5 +290,32 @@ impl Handler for Traced {
 
     fn stopped(&self) -> BoxFuture<'_, ()> {
         self.handler.stopped()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn own(given: &str, is_named: bool) -> BTreeMap<String, String> {
+        let own = own_attributes(given, is_named);
+        own.into_iter().map(|pair| (pair.key.to_string(), pair.value.to_string())).collect()
+    }
+
+    #[test]
+    fn replicas_with_the_same_variables_differ() {
+        let (ada, ben) = (own("", false), own("", false));
+        assert_eq!(ada["service.name"], "tenure");
+        assert_eq!(ada["service.version"], env!("CARGO_PKG_VERSION"));
+        assert_ne!(ada["service.instance.id"], ben["service.instance.id"]);
+    }
+
+    #[test]
+    fn what_the_variables_say_of_the_service_stays() {
+        let given = "deployment.environment.name=live, service.version=7,service.instance.id=pod-1";
+        assert_eq!(own(given, true), BTreeMap::new());
+        let named = own("service.name=reports", false);
+        assert_eq!(named.keys().collect::<Vec<_>>(), ["service.instance.id", "service.version"]);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure::clock::BootClock;
 use tenure::contract::Report;
 use tenure::handler::Handler;
-use tenure::runner::Event;
+use tenure::runner::{Class, Event};
 use tenure::server::Roster;
 
 // With braces, so that it is made by `default` like the other one.
@@ -16,13 +16,17 @@ pub(super) struct Telemetry {}
 pub(super) struct Witness {}
 
 impl Telemetry {
-    pub(super) fn start(_: &Roster, _: usize, _: &BootClock, _: &Log) -> Result<Self, String> {
-        match std::env::var_os("OTEL_EXPORTER_OTLP_ENDPOINT") {
-            Some(endpoint) if !endpoint.is_empty() => Err(
-                "traces and metrics are not sent: this program was built without the feature `otel`".to_owned(),
-            ),
-            _ => Ok(Self {}),
+    pub(super) fn start(_: &Roster, _: usize, _: &BootClock, log: &Log) -> Self {
+        if std::env::var_os("OTEL_EXPORTER_OTLP_ENDPOINT")
+            .is_some_and(|endpoint| !endpoint.is_empty())
+        {
+            log.event(&Event::Problem {
+                class: Class::Telemetry,
+                detail: "traces and metrics are not sent: this program was built without the feature `otel`"
+                    .to_owned(),
+            });
         }
+        Self {}
     }
 
     pub(super) fn witness(&self, _: &Whose) -> Witness {
