@@ -7,6 +7,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
+/// How long a service manager may take to make room for a message.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Who started this program, and waits for its messages.
 pub(super) struct ServiceManager {
     socket: UnixDatagram,
@@ -15,10 +18,13 @@ pub(super) struct ServiceManager {
 
 impl ServiceManager {
     pub(super) fn from_env() -> Option<Self> {
-        let address = address(&std::env::var_os("NOTIFY_SOCKET")?)?;
+        Self::at(address(&std::env::var_os("NOTIFY_SOCKET")?)?)
+    }
+
+    fn at(address: SocketAddr) -> Option<Self> {
         let socket = UnixDatagram::unbound().ok()?;
-        // One that does not read must not hold up the candidates.
-        socket.set_nonblocking(true).ok()?;
+        // One that does not read for a while is waited for: what it is told once, like READY=1, would be lost.
+        socket.set_write_timeout(Some(PATIENCE)).ok()?;
         Some(Self { socket, address })
     }
 
@@ -81,9 +87,7 @@ mod tests {
             (format!("@{name}").into(), UnixDatagram::bind_addr(&there).unwrap()),
         ];
         for (name, listener) in listeners {
-            let socket = UnixDatagram::unbound().unwrap();
-            let address = address(&name).unwrap();
-            let manager = ServiceManager { socket, address };
+            let manager = ServiceManager::at(address(&name).unwrap()).unwrap();
             manager.tell("READY=1");
             listener.set_nonblocking(true).unwrap();
             let mut buffer = [0; 64];
@@ -91,5 +95,21 @@ mod tests {
             assert_eq!(&buffer[..length], b"READY=1");
         }
         assert!(address("vsock:2:1234".as_ref()).is_none());
+    }
+
+    #[test]
+    fn a_message_waits_until_there_is_room_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let listener = UnixDatagram::bind(&path).unwrap();
+        let others = UnixDatagram::unbound().unwrap();
+        others.set_nonblocking(true).unwrap();
+        while others.send_to(b"STATUS=busy", &path).is_ok() {}
+        let manager = ServiceManager::at(address(path.as_os_str()).unwrap()).unwrap();
+        let telling = std::thread::spawn(move || manager.tell("READY=1"));
+        listener.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut buffer = [0; 64];
+        while listener.recv(&mut buffer).unwrap() != b"READY=1".len() {}
+        telling.join().unwrap();
     }
 }

@@ -25,6 +25,7 @@ pub(super) use link::{Link, Supervised};
 use super::lock_codes::{BY_SIGNAL, FAILED, LOST};
 use super::service_manager::ServiceManager;
 use super::signals::Numbered;
+use rustix::process::Signal;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -95,94 +96,109 @@ impl Part {
 
 /// Fails before the runner is started, and never afterwards.
 fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
-    Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let lock = words.get(1).is_some_and(|command| command == "lock");
-        let mut signals = signals(lock)?;
-        let mut deaths = signal(SignalKind::child())?;
-        let mut bell = signal(SignalKind::from_raw(BELL.as_raw()))?;
-        // Else nobody could tell whether its work is over.
-        adopt_orphans()?;
-        let (messages, runners_end) = io::pipe()?;
-        let messages = Receiver::from_owned_fd(OwnedFd::from(messages))?;
-        // It is inherited. The runner closes it to all that it starts itself.
-        rustix::io::fcntl_setfd(&runners_end, rustix::io::FdFlags::empty())?;
-        let supervised = format!("{SUPERVISED}{}:{}", std::process::id(), runners_end.as_raw_fd());
-        let name = words.first().map_or(OsStr::new("tenure"), OsString::as_os_str);
-        let mut runner = Command::new(this_program()?);
-        let command = words.get(1).map_or(OsStr::new("run"), OsString::as_os_str);
-        runner.arg0(name).arg(command).arg(supervised).args(words.iter().skip(2));
-        let mut family = Family::start(&mut runner)?;
-        drop(runners_end);
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let code = runtime.block_on(run_supervised(words));
+    // A name that is looked up must not hold up the end.
+    runtime.shutdown_background();
+    code
+}
 
-        let (mut wills, manager) = (Wills::default(), ServiceManager::from_env());
-        let mut messages = BufReader::new(messages).lines();
-        let (mut open, mut give_up) = (true, None);
-        let mut held = Held::default();
-        let mut pace = Pace { last: now(), next: Duration::ZERO };
-        let gone = loop {
-            if family.is_gone() {
-                break true;
+async fn run_supervised(words: &[OsString]) -> io::Result<ExitCode> {
+    let lock = words.get(1).is_some_and(|command| command == "lock");
+    let mut signals = signals(lock)?;
+    let mut deaths = signal(SignalKind::child())?;
+    let mut bell = signal(SignalKind::from_raw(BELL.as_raw()))?;
+    // Else nobody could tell whether its work is over.
+    adopt_orphans()?;
+    let (messages, runners_end) = io::pipe()?;
+    let messages = Receiver::from_owned_fd(OwnedFd::from(messages))?;
+    // It is inherited. The runner closes it to all that it starts itself.
+    rustix::io::fcntl_setfd(&runners_end, rustix::io::FdFlags::empty())?;
+    let supervised = format!("{SUPERVISED}{}:{}", std::process::id(), runners_end.as_raw_fd());
+    let name = words.first().map_or(OsStr::new("tenure"), OsString::as_os_str);
+    let mut runner = Command::new(this_program()?);
+    let command = words.get(1).map_or(OsStr::new("run"), OsString::as_os_str);
+    runner.arg0(name).arg(command).arg(supervised).args(words.iter().skip(2));
+    let mut family = Family::start(&mut runner)?;
+    drop(runners_end);
+
+    let (mut wills, manager) = (Wills::default(), ServiceManager::from_env());
+    let mut messages = BufReader::new(messages).lines();
+    let (mut open, mut give_up) = (true, None);
+    let mut held = Held::default();
+    let mut pace = Pace { last: now(), next: Duration::ZERO };
+    let gone = loop {
+        if family.is_gone() {
+            break true;
+        }
+        if wills.begun() || !open || held.too_long(now()) {
+            held.release().for_each(|number| hand_on(number, &family));
+        }
+        let ending = family.ended().is_some();
+        if ending && !open {
+            let give_up = *give_up.get_or_insert(now() + PATIENCE);
+            if now() >= wills.until().max(give_up) {
+                break false;
             }
-            if wills.begun() || !open || held.too_long(now()) {
-                held.release().for_each(|number| family.signal(number));
-            }
-            let ending = family.ended().is_some();
-            if ending && !open {
-                let give_up = *give_up.get_or_insert(now() + PATIENCE);
-                if now() >= wills.until().max(give_up) {
-                    break false;
+        }
+        let wait = if ending { Duration::ZERO } else { pace.next.saturating_sub(now()) };
+        select! {
+            biased;
+            line = messages.next_line(), if open && wait.is_zero() => {
+                let (mut line, mut bytes) = (line, 0);
+                while let Ok(Some(told)) = &line {
+                    bytes += told.len();
+                    wills.take(told, manager.as_ref());
+                    // Signals are heard too.
+                    if bytes > MOST {
+                        break;
+                    }
+                    line = match timeout(Duration::ZERO, messages.next_line()).await {
+                        Ok(line) => line,
+                        Err(_) => break,
+                    };
+                }
+                open = matches!(line, Ok(Some(_)));
+                // A service manager is told at once.
+                if manager.is_none() {
+                    pace.took(bytes, now());
                 }
             }
-            let wait = if ending { Duration::ZERO } else { pace.next.saturating_sub(now()) };
-            select! {
-                biased;
-                line = messages.next_line(), if open && wait.is_zero() => {
-                    let (mut line, mut bytes) = (line, 0);
-                    while let Ok(Some(told)) = &line {
-                        bytes += told.len();
-                        wills.take(told, manager.as_ref());
-                        // Signals are heard too.
-                        if bytes > MOST {
-                            break;
-                        }
-                        line = match timeout(Duration::ZERO, messages.next_line()).await {
-                            Ok(line) => line,
-                            Err(_) => break,
-                        };
-                    }
-                    open = matches!(line, Ok(Some(_)));
-                    // A service manager is told at once.
-                    if manager.is_none() {
-                        pace.took(bytes, now());
-                    }
-                }
-                () = sleep(wait), if open && !wait.is_zero() => {}
-                _ = bell.recv() => pace.next = Duration::ZERO,
-                // The loop hands it on at once to a runner that listens. Another one would die of it.
-                number = signals.next() => held.hold(number, now()),
-                () = sleep(PATIENCE), if held.is_some() => {}
-                _ = deaths.recv() => {}
-                () = sleep(LOOK), if ending => {}
-            }
+            () = sleep(wait), if open && !wait.is_zero() => {}
+            _ = bell.recv() => pace.next = Duration::ZERO,
+            // The loop hands it on at once to a runner that listens. Another one would die of it.
+            number = signals.next() => held.hold(number, now()),
+            () = sleep(PATIENCE), if held.is_some() => {}
+            _ = deaths.recv() => {}
+            () = sleep(LOOK), if ending => {}
+        }
+    };
+    // What it wrote last. Its end of the pipe is closed, since it is dead.
+    while let Ok(Ok(Some(line))) = timeout(PATIENCE, messages.next_line()).await {
+        wills.take(&line, manager.as_ref());
+    }
+    let ended = family.ended().unwrap_or(Ended::Exit(0));
+    let code = code(ended, lock, &wills);
+    // A signal from the keyboard is heard while wills are sent.
+    if lock {
+        reclaim_terminal();
+    }
+    if ended != Ended::Exit(0) {
+        let hurry = async {
+            signals.next().await;
+            sleep(HURRY).await;
         };
-        // What it wrote last. Its end of the pipe is closed, since it is dead.
-        while let Ok(Ok(Some(line))) = timeout(PATIENCE, messages.next_line()).await {
-            wills.take(&line, manager.as_ref());
-        }
-        let ended = family.ended().unwrap_or(Ended::Exit(0));
-        let code = code(ended, lock, &wills);
-        if ended != Ended::Exit(0) {
-            let hurry = async {
-                signals.next().await;
-                sleep(HURRY).await;
-            };
-            wills.settle(ended, gone, hurry).await;
-        }
-        if lock {
-            reclaim_terminal();
-        }
-        Ok(code)
-    })
+        wills.settle(ended, gone, hurry).await;
+    }
+    Ok(code)
+}
+
+/// Hands a signal on to the runner. One that stands still is to die of what should kill it.
+fn hand_on(number: i32, family: &Family) {
+    family.signal(number);
+    if [Signal::ABORT, Signal::QUIT].iter().any(|signal| signal.as_raw() == number) {
+        family.signal(Signal::CONT.as_raw());
+    }
 }
 
 /// Signals for a runner that may not listen yet.
@@ -259,7 +275,7 @@ fn signals(lock: bool) -> io::Result<Numbered> {
         SignalKind::user_defined1(),
         SignalKind::user_defined2(),
         // With it systemd ends what shows no sign of life any more.
-        SignalKind::from_raw(rustix::process::Signal::ABORT.as_raw()),
+        SignalKind::from_raw(Signal::ABORT.as_raw()),
     ];
     // A lock is a part of the script that it is in, and ignores what that has its jobs ignore.
     if lock { Numbered::unless_ignored(&handed_on) } else { Numbered::new(&handed_on) }

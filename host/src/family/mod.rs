@@ -14,7 +14,7 @@ pub use children::children_of;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpgid, getpid, kill_process,
     kill_process_group, test_kill_process_group, wait, waitid,
 };
 use serde::de::DeserializeOwned;
@@ -106,6 +106,13 @@ impl Family {
         }
     }
 
+    /// Hands a signal on to all of the group, as a terminal does.
+    pub(crate) fn signal_all(&self, number: i32) {
+        if let Some(signal) = Signal::from_named_raw(number) {
+            self.send(signal);
+        }
+    }
+
     /// Kills all of the group at once. None of it can start anything that survives this.
     pub(crate) fn kill(&self) {
         self.send(Signal::KILL);
@@ -113,8 +120,14 @@ impl Family {
 
     /// Once the leader was reaped its group was killed, and the number may be another's.
     fn send(&self, signal: Signal) {
-        if self.ended.is_none() {
-            let _ = kill_process_group(self.leader, signal);
+        if self.ended.is_some() {
+            return;
+        }
+        let _ = kill_process_group(self.leader, signal);
+        // It may have gone into another group. One that goes back meanwhile is killed all the same, and anything else it
+        // would be told twice.
+        if signal == Signal::KILL || getpgid(Some(self.leader)) != Ok(self.leader) {
+            let _ = kill_process(self.leader, signal);
         }
     }
 

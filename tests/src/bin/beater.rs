@@ -5,7 +5,7 @@
 //! which left the process group.
 //!
 //! Arguments: `kin` starts the child, `stray` the other one too; `leave` ends after a few beats and
-//! leaves them behind.
+//! leaves them behind; `moves` goes into the process group of its parent.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use chrono::DateTime;
+use rustix::process::{getpgid, getppid, setpgid};
 use tokio::signal::unix::{SignalKind, signal};
 
 const PERIOD: Duration = Duration::from_millis(20);
@@ -27,6 +28,9 @@ async fn main() -> Result<()> {
     let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
     let beat = arguments.iter().find_map(|argument| argument.parse().ok()).unwrap_or(0);
     let this = std::env::current_exe()?;
+    if has("moves") {
+        setpgid(None, Some(getpgid(getppid())?))?;
+    }
     if has("kin") || has("stray") {
         Command::new(&this).arg("1").spawn()?;
     }

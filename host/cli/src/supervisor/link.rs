@@ -2,7 +2,7 @@
 
 use super::message::{Message, Of, Will};
 use crate::log::{Format, Output, Style, Whose};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,11 +14,18 @@ use std::thread;
 use std::time::Duration;
 use tenure::contract::{Report, Request, Role};
 use tenure::program::supervisor::{line, now};
-use tokio::net::unix::pipe::{OpenOptions, Sender};
+use tokio::net::unix::pipe::Sender;
 use tokio::sync::Notify;
 
 /// Has the supervisor read the pipe at once. Whoever does not know it ignores it.
 pub(super) const BELL: Signal = Signal::URG;
+
+/// How often it is looked whether the supervisor is there. macOS does not tell of the end of a pipe where nothing else is
+/// waited for.
+const LOOK: Option<Timespec> = match cfg!(target_os = "linux") {
+    true => None,
+    false => Some(Timespec { tv_sec: 0, tv_nsec: 200_000_000 }),
+};
 
 /// So many lines for the service manager may wait.
 const NOTIFICATIONS: usize = 64;
@@ -53,8 +60,9 @@ impl Supervised {
             die();
         }
         let pipe = File::options().write(true).open(&self.pipe)?;
+        let supervisor = self.supervisor;
         thread::Builder::new().name("tenure-parent".to_owned()).spawn(move || {
-            wait_for_hang_up(&pipe);
+            wait_for_hang_up(&pipe, supervisor);
             die();
         })?;
         Ok(())
@@ -67,7 +75,8 @@ impl Supervised {
 
     /// Tells the supervisor how to write the log.
     pub(crate) fn link(&self, style: Style) -> Result<Arc<Link>, String> {
-        let pipe = OpenOptions::new().open_sender(&self.pipe);
+        // It is not to block, which some systems do not heed where a descriptor is opened by its number.
+        let pipe = File::options().write(true).open(&self.pipe).and_then(Sender::from_file);
         let pipe = pipe.map_err(|error| format!("the supervisor cannot be reached: {error}"))?;
         let link = Arc::new(Link::default());
         let (json, stderr) = (style.format == Format::Json, style.output == Output::Stderr);
@@ -97,11 +106,11 @@ async fn write(pipe: &Sender, mut bytes: &[u8], ring: &impl Fn()) -> io::Result<
     Ok(())
 }
 
-/// Until nobody has the other end of the pipe any more.
-fn wait_for_hang_up(pipe: &File) {
+/// Until nobody has the other end of the pipe any more, or the parent is another one.
+fn wait_for_hang_up(pipe: &File, parent: Pid) {
     loop {
-        match poll(&mut [PollFd::new(pipe, PollFlags::empty())], None) {
-            Err(Errno::INTR | Errno::AGAIN) => {}
+        match poll(&mut [PollFd::new(pipe, PollFlags::empty())], LOOK.as_ref()) {
+            Ok(0) | Err(Errno::INTR | Errno::AGAIN) if getppid() == Some(parent) => {}
             _ => return,
         }
     }
@@ -419,7 +428,8 @@ mod tests {
     fn the_end_of_the_supervisor_is_heard() {
         let (theirs, ours) = io::pipe().unwrap();
         let ours = File::from(std::os::fd::OwnedFd::from(ours));
-        let waiting = thread::spawn(move || wait_for_hang_up(&ours));
+        let parent = getppid().unwrap();
+        let waiting = thread::spawn(move || wait_for_hang_up(&ours, parent));
         assert!(!waiting.is_finished());
         drop(theirs);
         waiting.join().unwrap();

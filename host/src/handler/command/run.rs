@@ -11,7 +11,8 @@ use crate::family::{self, children_of};
 use crate::lines::Lines;
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpgid,
+    Pid, Signal, WaitOptions, getsid, kill_process, kill_process_group, test_kill_process_group,
+    waitpgid, waitpid,
 };
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -178,7 +179,11 @@ impl Kept {
         // it, and its child before it leads a group.
         let started = || children_of(self.supervisor?).into_iter().next();
         let group = self.group.or_else(started);
-        let killed = group.is_some_and(|group| kill_process_group(group, Signal::KILL).is_ok());
+        let killed = group.is_some_and(|group| {
+            let group_killed = kill_process_group(group, Signal::KILL).is_ok();
+            // The command may have left the group that has its number.
+            group_killed | (is_there(group) && kill_process(group, Signal::KILL).is_ok())
+        });
         killed || self.group.is_some()
     }
 
@@ -194,12 +199,18 @@ impl Kept {
         loop {
             self.kill();
             while let Ok(Some(_)) = waitpgid(group, WaitOptions::NOHANG) {}
-            if test_kill_process_group(group) == Err(Errno::SRCH) {
+            let _ = waitpid(Some(group), WaitOptions::NOHANG);
+            if test_kill_process_group(group) == Err(Errno::SRCH) && !is_there(group) {
                 return Fate::Unwatched;
             }
             sleep(LOOK).await;
         }
     }
+}
+
+/// Whether the process is there, whatever its group, and not another one that has its number by now.
+fn is_there(command: Pid) -> bool {
+    getsid(Some(command)).is_ok_and(|session| Ok(session) == getsid(None))
 }
 
 async fn sleep_until(clock: &BootClock, at: Option<Duration>) {

@@ -15,6 +15,9 @@ use std::fs::File;
 /// What asks a process to end. One that is stopped hears it when it goes on.
 const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
 
+/// What a terminal sends to all of a process group. A command without the terminal has it from the runner.
+const FROM_KEYBOARD: [Signal; 2] = [Signal::INT, Signal::QUIT];
+
 /// An attached command's place in the foreground of a terminal.
 pub(super) struct Foreground {
     /// What it was given.
@@ -53,8 +56,11 @@ impl Foreground {
     pub(super) fn signal(&mut self, number: i32, family: &Family) {
         let is = |signal: &Signal| signal.as_raw() == number;
         self.keep_going(family);
-        if !is(&Signal::CONT) {
-            family.signal(number);
+        match () {
+            () if is(&Signal::CONT) => {}
+            // A shell that runs a script leaves these to what it runs.
+            () if FROM_KEYBOARD.iter().any(is) => family.signal_all(number),
+            () => family.signal(number),
         }
         if is(&Signal::CONT) || (self.stopped.is_some() && ENDING.iter().any(is)) {
             self.go_on(family);

@@ -46,6 +46,17 @@ async fn who_does_not_listen_is_killed_with_all_its_kin_before_its_time_is_over(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn who_left_its_process_group_is_killed_too() {
+    let stage = Stage::new().await;
+    let candidate = stage.start("ada", &LIMITED, &[BEATER, "moves"]);
+    let term = candidate.event("turn-started", SOON).await.term();
+    stage.beat_of(term, 0).await;
+    let ended = turn_ended(&candidate, 0).await;
+    assert_eq!(ended.event["outcome"], "timed-out", "{}", candidate.transcript());
+    stage.ended_in_time(&candidate, term);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_a_command_leaves_behind_is_killed_when_it_ends() {
     let stage = Stage::new().await;
     let mut candidate = stage.start("ada", &[], &[BEATER, KIN, "leave"]);
@@ -100,6 +111,19 @@ mod unwatched {
         assert!(detail.contains("because the process that supervises it was killed"), "{detail}");
         assert!(!family.iter().any(|pid| is_alive(*pid)), "all are dead before the turn is over");
         stage.ended_in_time(&candidate, term);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_command_that_left_its_group_does_not_outlive_its_watchdog() {
+        let stage = Stage::new().await;
+        let candidate = stage.start("ada", &[], &[BEATER, "moves"]);
+        let term = candidate.event("turn-started", SOON).await.term();
+        let pid = Pid::from_raw(stage.beat_of(term, 0).await.pid.try_into().unwrap()).unwrap();
+        assert!(is_alive(pid), "the command runs");
+        kill_process(supervisor(&candidate), Signal::KILL).unwrap();
+        let ended = turn_ended(&candidate, 0).await;
+        assert_eq!(ended.event["outcome"], "trapped", "{}", candidate.transcript());
+        assert!(!is_alive(pid), "it is dead before the turn is over");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -62,6 +62,16 @@ until(b"after:three")
     play(&Stage::new().await, SCENE, "sh", script, WORK).await;
 }
 
+/// Without the terminal, it has Ctrl-C from the lock, with all that it runs: a shell that runs a script ignores one that
+/// reaches it alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_whose_output_goes_elsewhere_hears_of_the_keyboard_too() {
+    let scene = r#"until(b"up"); answer(b"\x03"); until(b"code=130")"#;
+    let work = "exec bash -c 'echo up >/dev/tty; sleep 600; :'";
+    let script = "trap : INT; \"$@\" >/dev/null; echo code=$?";
+    play(&Stage::new().await, scene, "sh", script, work).await;
+}
+
 /// As `less` does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_reads_the_output_of_a_command_may_read_the_terminal() {
