@@ -293,7 +293,7 @@ impl ElectionComponent {
         let within = request.timeout;
         let failed = |kind, detail: &dyn fmt::Display| Failure { kind, detail: detail.to_string() };
         let request = request.to_http().map_err(|error| failed(FailureKind::Other, &error))?;
-        let _place = self.engine.beside().await;
+        let _place = self.engine.beside(self.urgency(self.clock.now())).await;
         let answer = match (&self.surroundings, self.granted.get()) {
             (Some(surroundings), _) => {
                 match timeout(within, surroundings.network.send(request)).await {

@@ -6,6 +6,7 @@
 //! - Memory and stacks of the election component's instances are used again: to map new ones takes longer than most steps.
 
 use super::cache;
+use super::compiled::{Compiled, Kept};
 use super::error::EngineError;
 use super::places::{Place, Places, Urgency};
 use super::ticker::{Running, Ticker};
@@ -13,7 +14,8 @@ use crate::deadline::Deadline;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
+use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 /// Calls of the election component at a time. More of them wait for a [place](Places).
@@ -41,10 +43,11 @@ pub struct Engine {
     wasmtime: wasmtime::Engine,
     /// For the election component: small, many times a minute.
     brief: wasmtime::Engine,
+    handlers: Arc<Compiled>,
     places: Arc<Places>,
     /// For instances between two calls.
     room: Arc<Semaphore>,
-    beside: Arc<Semaphore>,
+    beside: Arc<Places>,
     /// When it was told last that leaders are late.
     told: Arc<Mutex<Option<Instant>>>,
     /// None: guests are never interrupted.
@@ -95,9 +98,9 @@ impl Engine {
         // Leaders find some of them free whatever others do. Connections are few, however many elections there are.
         let places = Places::new(calls, calls / 4 * 3);
         let room = Arc::new(Semaphore::new(RESTING.into()));
-        let beside = Arc::new(Semaphore::new(calls / 2));
-        let (ticker, told) = (Some(ticker), Arc::default());
-        Ok(Self { wasmtime, brief, places, room, beside, told, ticker, uncached })
+        let beside = Places::new(calls / 2, calls / 8 * 3);
+        let (ticker, told, handlers) = (Some(ticker), Arc::default(), Arc::default());
+        Ok(Self { wasmtime, brief, handlers, places, room, beside, told, ticker, uncached })
     }
 
     /// Why compiled code is not cached although there is a directory for it: others could write there, or it was named
@@ -113,6 +116,15 @@ impl Engine {
     pub fn uninterrupted(mut self) -> Self {
         self.ticker = None;
         self
+    }
+
+    /// Compiles the component of a handler, unless one that is kept runs it already.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be compiled.
+    pub(crate) fn compile(&self, binary: &[u8]) -> wasmtime::Result<(Component, Kept)> {
+        self.handlers.get(binary, || Component::from_binary(&self.wasmtime, binary))
     }
 
     /// The engine for components that run briefly and often.
@@ -141,9 +153,9 @@ impl Engine {
         news
     }
 
-    /// Waits until one more request may go out beside the steps. None: never.
-    pub(super) async fn beside(&self) -> Option<SemaphorePermit<'_>> {
-        self.beside.acquire().await.ok()
+    /// Waits until one more request may go out beside the steps. Kept until it is answered.
+    pub(super) async fn beside(&self, urgency: Urgency) -> Place {
+        self.beside.get(urgency).await
     }
 
     /// Room for the instances of components on the brief engine that wait for a call.

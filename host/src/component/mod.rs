@@ -3,6 +3,7 @@
 mod alarm;
 mod bindings;
 mod cache;
+mod compiled;
 mod context;
 mod election;
 mod engine;
@@ -22,6 +23,7 @@ mod tests;
 mod ticker;
 
 pub(crate) use bindings::leader;
+pub(crate) use compiled::Kept;
 pub(crate) use context::{Context, Grant, store};
 #[cfg(feature = "component")]
 pub use election::ELECTION_COMPONENT;

@@ -4,7 +4,7 @@ use super::lines::{HandlerLines, LineSink, Stream, TurnLines};
 use super::trap::{explain, shortened};
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::clock::{Clock, Reading};
-use crate::component::{self, Context, Engine, Grant, Output, leader};
+use crate::component::{self, Context, Engine, Grant, Kept, Output, leader};
 use crate::contract::{LEADER_HANDLER, Turn};
 use crate::deadline::Deadline;
 use crate::egress::{AllowList, Answers, Budget, Gate, Names, Outlet, Policy, TermHeader};
@@ -68,8 +68,8 @@ impl Default for Options {
 /// A component that exports `leader-handler`. Each turn runs on a fresh instance, in a store of
 /// its own, without any credential of the election.
 ///
-/// It is compiled when it is loaded, unless it is in the engine's cache. That can take seconds: on a runtime that has
-/// other things to do, load it in `spawn_blocking`.
+/// It is compiled when it is loaded, unless it is in the engine's cache, or another handler on this engine has the same
+/// component. That can take seconds: on a runtime that has other things to do, load it in `spawn_blocking`.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -96,6 +96,8 @@ impl Default for Options {
 /// ```
 pub struct ComponentHandler {
     engine: Engine,
+    /// Others with the same component find it here.
+    _kept: Kept,
     world: leader::LeaderPre<Context>,
     env: Vec<(String, String)>,
     policy: Arc<Policy>,
@@ -136,7 +138,8 @@ impl ComponentHandler {
         clock: &impl Clock,
     ) -> Result<Self, InvalidHandler> {
         refuse_other_files(binary)?;
-        let component = Component::from_binary(engine.wasmtime(), binary)
+        let (component, kept) = engine
+            .compile(binary)
             .map_err(|error| InvalidHandler::new(format!("is not a valid component: {error:#}")))?;
         require_export(engine, &component)?;
         let kind = component.component_type();
@@ -153,6 +156,7 @@ impl ComponentHandler {
             Policy { allow: options.allow, patience: PATIENCE, answers: Answers::Streamed(ANSWER) };
         Ok(Self {
             engine: engine.clone(),
+            _kept: kept,
             world,
             env: options.env,
             policy: Arc::new(policy),

@@ -1,0 +1,80 @@
+//! Components of handlers that are in use: each is compiled once, however many elections have it as their work.
+
+use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use wasmtime::component::Component;
+
+/// For one component. None: it is about to be compiled, or could not be.
+type Place = Mutex<Option<Component>>;
+
+/// As long as somebody has this, its component is found by others.
+pub(crate) type Kept = Arc<Place>;
+
+/// All of them, by what their files hold.
+#[derive(Default)]
+pub(super) struct Compiled(Mutex<HashMap<[u8; 32], Weak<Place>>>);
+
+impl Compiled {
+    /// The component, which `compile` makes unless somebody has it. Whoever comes meanwhile waits.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be compiled.
+    pub(super) fn get(
+        &self,
+        binary: &[u8],
+        compile: impl FnOnce() -> wasmtime::Result<Component>,
+    ) -> wasmtime::Result<(Component, Kept)> {
+        let kept = {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|_, kept| kept.strong_count() > 0);
+            let place = all.entry(Sha256::digest(binary).into()).or_default();
+            place.upgrade().unwrap_or_else(|| {
+                let kept = Kept::default();
+                *place = Arc::downgrade(&kept);
+                kept
+            })
+        };
+        let mut place = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let component = match &*place {
+            Some(component) => component.clone(),
+            None => place.insert(compile()?).clone(),
+        };
+        drop(place);
+        Ok((component, kept))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A component with nothing in it.
+    const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
+
+    #[test]
+    fn what_is_in_use_is_compiled_once() {
+        let (engine, all, count) = (wasmtime::Engine::default(), Compiled::default(), Cell::new(0));
+        let get = || {
+            let compile = || {
+                count.set(count.get() + 1);
+                Component::from_binary(&engine, EMPTY)
+            };
+            all.get(EMPTY, compile).unwrap()
+        };
+        let both = (get(), get());
+        assert_eq!(count.get(), 1);
+        drop(both);
+        let _again = get();
+        assert_eq!(count.get(), 2, "nobody had it any more");
+    }
+
+    #[test]
+    fn what_could_not_be_compiled_is_not_kept() {
+        let (engine, all) = (wasmtime::Engine::default(), Compiled::default());
+        assert!(all.get(b"x", || Component::from_binary(&engine, b"x")).is_err());
+        assert!(all.get(b"x", || Component::from_binary(&engine, EMPTY)).is_ok());
+    }
+}
