@@ -38,9 +38,15 @@ pub(super) async fn take_part(
         let handle = process.begin(candidacy, whose, Duration::ZERO, Some(&place));
         Box::pin(obey(handle, place))
     };
+    let member = coordination.membership.sign.member.clone();
     let of_share = |candidate: Candidate, place: Place| -> Running {
-        let configuration = Configuration::of_share(coordination.given.clone(), &candidate);
-        Box::pin(add(process.clone(), configuration, place))
+        let (process, given) = (process.clone(), coordination.given.clone());
+        let member = member.clone();
+        // Files may be read for it: the member does not wait for that.
+        Box::pin(async move {
+            let configuration = Configuration::of_share(given, &candidate, &member);
+            add(process, configuration, place).await;
+        })
     };
     let task = Task::begin(coordination.membership, there, events, coordinating, &of_share)
         .leaving_wills(wills);

@@ -106,7 +106,10 @@ impl Leader {
         };
         if next.is_none() {
             self.asks = false;
-            self.due = self.began + self.pace.look(self.plan.members.len());
+            // Who leaves does not wait as long as the others are many.
+            let waits = !self.leaves || self.left;
+            let members = if waits { self.plan.members.len() } else { 1 };
+            self.due = self.began + self.pace.look(members);
         }
         next
     }

@@ -17,7 +17,7 @@ use tenure_shares::{Act, Ask, Leader, Member, Pace, Running as Runs, Share, Sign
 use tokio::runtime::Handle as Runtime;
 use tokio::select;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 /// What a share's candidates poll in: there are two at most.
 pub const POLL: Duration = Duration::from_millis(500);
@@ -201,21 +201,17 @@ impl<'a> Task<'a> {
                     self.member.come(self.clock.now().max(self.warm));
                 }
                 Some(answered) = self.asked.join_next() => {
-                    if let Ok((from, ask, told)) = answered {
+                    if let Some((from, ask, told)) = unless_panicked(answered) {
                         self.answered(from, &ask, told);
                     }
                 }
                 Some(prepared) = self.prepared.join_next() => {
-                    if let Ok((will, request)) = prepared {
+                    if let Some((will, request)) = unless_panicked(prepared) {
                         self.leave_will(&will, request);
                     }
                 }
                 () = self.changed.notified() => {}
-                Some(ended) = self.running.join_next() => {
-                    if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
-                        std::panic::resume_unwind(panic);
-                    }
-                }
+                Some(ended) = self.running.join_next() => drop(unless_panicked(ended)),
                 () = self.clock.sleep_until(wake) => {}
             }
         }
@@ -395,5 +391,14 @@ impl Told {
     fn failed(error: ComponentError) -> Self {
         let problem = Problem { class: ProblemClass::Nonsense, detail: error.to_string() };
         Self { answer: tenure_shares::Answer::Unknown, problem: Some(problem) }
+    }
+}
+
+/// What a task came to. None: it was cancelled.
+fn unless_panicked<T>(ended: Result<T, JoinError>) -> Option<T> {
+    match ended.map_err(JoinError::try_into_panic) {
+        Ok(done) => Some(done),
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        Err(Err(_)) => None,
     }
 }

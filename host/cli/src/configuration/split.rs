@@ -79,9 +79,11 @@ impl Configuration {
         settings
     }
 
-    /// For the candidate of a share, where `given` is for the coordinating one.
-    pub(crate) fn of_share(given: Given, candidate: &Candidate) -> Self {
+    /// For the candidate of a share, where `given` is for the coordinating one. It has the name of its member, whatever this
+    /// machine is called meanwhile.
+    pub(crate) fn of_share(given: Given, candidate: &Candidate, member: &str) -> Self {
         let mut this = Self::of_run(given);
+        this.settings.set(names::NAME, member);
         let coordinating = this.settings.get(names::ELECTION).unwrap_or_default();
         let election = candidate.election(coordinating);
         this.settings.set(names::ELECTION, election);
@@ -117,8 +119,17 @@ mod tests {
         let coordinating = judged(&["--every", "1m", "--shares", "2", "--warm-up", "5m"]);
         assert_eq!(coordinating.settings.get(names::WARM_UP), Some("5m"));
         let share = Candidate::of(Share { split: 1, index: 0 }, 2);
-        let share = Configuration::of_share(coordinating.given, &share);
+        let share = Configuration::of_share(coordinating.given, &share, "ada");
         assert_eq!(share.settings.get(names::WARM_UP), None);
+    }
+
+    /// Without a name, a candidate is named after its machine, whose name may change.
+    #[test]
+    fn a_share_is_led_under_the_name_of_the_member() {
+        let coordinating = judged(&["--every", "1m", "--shares", "2"]);
+        let share = Candidate::of(Share { split: 1, index: 0 }, 2);
+        let share = Configuration::of_share(coordinating.given, &share, "localhost-7");
+        assert_eq!(share.settings.get(names::NAME), Some("localhost-7"));
     }
 
     #[test]

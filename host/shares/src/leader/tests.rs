@@ -190,6 +190,21 @@ fn a_plan_that_was_on_its_way_is_not_the_one_without_itself() {
     assert!(play.leader.left() && !play.plan().names("anna"));
 }
 
+/// Among many, looks are rare.
+#[test]
+fn who_leaves_during_a_round_does_not_wait_for_the_next_as_long_as_others() {
+    let many = (0..1_000).map(|n| &*format!("m{n}").leak()).collect::<Vec<&'static str>>();
+    let mut play = Play::of(1_000, &many);
+    play.round();
+    play.now += 60;
+    play.round();
+    let begun = Duration::from_secs(play.now + 60);
+    let ask = play.leader.next(begun).expect("it is time");
+    play.leader.leave(begun);
+    assert_eq!(play.leader.answered(&ask, Answer::Unknown, begun), None);
+    assert_eq!(play.leader.wake(), Some(begun + SECOND));
+}
+
 #[test]
 fn a_request_that_fails_ends_the_round() {
     let mut play = Play::of(4, &["anna"]);
