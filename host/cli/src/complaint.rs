@@ -76,11 +76,11 @@ pub(super) fn printable(text: &str) -> String {
 }
 
 /// What a terminal obeys, or what makes a line look like another one: control characters, other ends
-/// of lines, and those that turn the direction of writing.
+/// of lines, those that turn the direction of writing, and a mark that nobody sees.
 pub(super) fn is_deceptive(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-        || matches!(c, '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 /// `\n` for the end of a line, `\u{…}` for most others.

@@ -16,7 +16,7 @@ use tenure::contract::ProblemClass;
 use tenure::program::elections::{Leave, Task, Tasks};
 use tenure::program::shares::Place;
 use tenure::runner::{Class, Event, Order};
-use tenure::server::{ControlToken, Roster, Watcher};
+use tenure::server::{ControlToken, Hosts, Roster, Watcher};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
@@ -25,6 +25,8 @@ pub(super) struct Process {
     pub shared: Shared,
     pub tasks: Tasks,
     pub roster: Roster,
+    /// The names by which the listener may be asked.
+    pub hosts: Hosts,
     /// Hears of everything that becomes different.
     pub changed: Arc<Notify>,
     pub watcher: Arc<Watcher>,
@@ -60,6 +62,7 @@ impl Process {
             self.log.event(&Event::Note { detail });
         }
         configuration.default_address(self.address);
+        configuration.host_on_record().iter().for_each(|host| self.hosts.add(host));
         if self.link.is_some() {
             leave_wills(std::slice::from_mut(&mut configuration));
         }

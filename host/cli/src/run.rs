@@ -131,7 +131,7 @@ async fn take_part(
     for front in &fronts {
         roster.add(front.board.clone(), front.control(control.as_ref()));
     }
-    let serve = |listener| Server::serve_all(listener, roster.clone(), hosts);
+    let serve = |listener| Server::serve_all(listener, roster.clone(), hosts.clone());
     let answer = |listener| Server::probes(listener, roster.clone());
     let served = (listener.map(serve).transpose(), probes.map(answer).transpose());
     let (server, probes) = match served {
@@ -175,6 +175,7 @@ async fn take_part(
         shared,
         tasks,
         roster,
+        hosts,
         changed,
         watcher,
         telemetry,
@@ -225,6 +226,7 @@ async fn take_part(
     };
     drop((server, probes));
     members.shutdown().await;
+    lists.end().await;
     process.end(last_spans).await;
     // The last clones of the log go with them.
     drop((process, own_log));

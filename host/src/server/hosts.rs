@@ -12,8 +12,9 @@ use axum::http::uri::Authority;
 use axum::http::{Response, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Ends of names that nobody can register. A name without a dot is none of the public DNS either.
 const PRIVATE: [&str; 5] = [".localhost", ".local", ".internal", ".svc", ".home.arpa"];
@@ -22,23 +23,24 @@ const PRIVATE: [&str; 5] = [".localhost", ".local", ".internal", ".svc", ".home.
 const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
 /// The names by which a listener may be asked, beside addresses and names that the public DNS does
-/// not have.
+/// not have. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Hosts(Vec<String>);
+pub struct Hosts(Arc<RwLock<BTreeSet<String>>>);
 
 impl Hosts {
-    /// One name more; `*` stands for all.
-    pub fn add(&mut self, name: &str) {
-        self.0.push(plain(name));
+    /// One name more; `*` stands for all. A listener that has a clone of these takes it too.
+    pub fn add(&self, name: &str) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(plain(name));
     }
 
     fn admit(&self, name: &str) -> bool {
-        let name = plain(name);
+        let (name, given) = (plain(name), self.0.read().unwrap_or_else(PoisonError::into_inner));
         let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
         is_address
             || !name.contains('.')
             || PRIVATE.iter().any(|end| name.ends_with(end))
-            || self.0.iter().any(|own| *own == name || own == "*")
+            || given.contains(&name)
+            || given.contains("*")
     }
 }
 
@@ -50,10 +52,10 @@ fn plain(name: &str) -> String {
 
 /// Answers only those who ask by one of these names.
 pub(super) fn only_by(hosts: Hosts, all: Router) -> Router {
-    all.layer(from_fn_with_state(Arc::new(hosts), check))
+    all.layer(from_fn_with_state(hosts, check))
 }
 
-async fn check(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response<Body> {
+async fn check(State(hosts): State<Hosts>, request: Request, next: Next) -> Response<Body> {
     match foreign(&hosts, &request) {
         Some(name) if !PROBES.contains(&request.uri().path()) => {
             let error = format!(
@@ -85,7 +87,7 @@ mod tests {
 
     #[test]
     fn names_of_the_public_dns_have_to_be_given() {
-        let mut hosts = Hosts::default();
+        let hosts = Hosts::default();
         for (name, admitted) in [
             ("10.0.0.4", true),
             ("[::1]", true),

@@ -64,7 +64,7 @@ impl Configuration {
 
     /// The names by which the listener may be asked: those that are given, and this machine's.
     pub(crate) fn hosts(&mut self) -> Hosts {
-        let mut hosts = Hosts::default();
+        let hosts = Hosts::default();
         let names = self.given.text(&LISTEN_HOST).unwrap_or_default();
         for name in names.split(',').map(str::trim).filter(|_| !names.is_empty()) {
             let is_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');

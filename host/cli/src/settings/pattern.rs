@@ -34,12 +34,14 @@ impl Pattern {
     /// All that is wrong with the names.
     pub(crate) fn read(&self) -> Result<Vec<Given>, Vec<Complaint>> {
         let mut complaints = Vec::new();
-        let election = self.given.get(&ELECTION).filter(|value| !value.text().contains(EACH));
+        // A variable is the same for all elections: nothing in it is replaced.
+        let election = self.given.get(&ELECTION);
+        let election = election.filter(|v| v.is_by_variable() || !v.text().contains(EACH));
         if let Some(told) = election.map(Value::told) {
             complaints.push(Complaint::new(
                 told,
                 "all of them would be one election",
-                format!("write {EACH} where the name belongs, as in tenants/{EACH}"),
+                format!("write {EACH} where the name belongs, as in --election tenants/{EACH}"),
             ));
         }
         let names = self.names(&mut complaints);

@@ -39,7 +39,11 @@ impl Source {
         }
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         match String::from_utf8(bytes) {
-            Ok(text) => Ok(Self { name, text, folder }),
+            // Some editors begin a file with a byte order mark.
+            Ok(text) => {
+                let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+                Ok(Self { name, text, folder })
+            }
             Err(error) => {
                 let good = error.utf8_error().valid_up_to();
                 let text = String::from_utf8_lossy(&error.as_bytes()[..good]).into_owned();

@@ -113,11 +113,12 @@ async fn a_page_that_has_its_name_resolved_to_the_listener_reads_nothing() {
     let role = following(Some("http://10.0.0.9:8080"));
     board.stepped(&report(role, &[ExchangeResult::Done]), clock.now(), clock.now());
     let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let mut hosts = Hosts::default();
-    hosts.add("tenure.example.com");
+    let hosts = Hosts::default();
     let roster = Roster::new(&clock).unwrap();
     roster.add(board, None);
-    let server = Server::serve_all(listener, roster, hosts).unwrap();
+    let server = Server::serve_all(listener, roster, hosts.clone()).unwrap();
+    // One that comes later.
+    hosts.add("tenure.example.com");
     for path in ["/", "/events", "/leader", "/leader?redirect", "/history", "/metrics", "/none"] {
         let path = &format!("GET {path}");
         for host in ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "a b"] {

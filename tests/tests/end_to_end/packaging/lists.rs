@@ -15,7 +15,7 @@ use axum::routing::post;
 use chrono::{DateTime, Utc};
 use rustix::process::{Signal, kill_process};
 use tempfile::TempDir;
-use tenure_tests::{Candidate, Group, Line, Sink, Store};
+use tenure_tests::{BEAT_HANDLER, Candidate, Group, Line, Sink, Store};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
@@ -218,6 +218,37 @@ async fn an_election_that_is_still_leaving_does_not_keep_others_waiting() {
     write(&may_end, "").unwrap();
     scene.event("slow", "stopped", after).await;
     scene.event("slow", "elected", after).await;
+}
+
+fn pipe(path: &Path) {
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// Its handler is on a file system that does not answer, and so is the list in the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_an_election_that_cannot_begin_or_for_a_list_that_cannot_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["one", "two"] {
+        std::fs::copy(BEAT_HANDLER, folder.path().join(format!("{name}.wasm"))).unwrap();
+    }
+    pipe(&folder.path().join("stuck.wasm"));
+    let handler = folder.path().join("{each}.wasm");
+    let more = format!("handler = \"{}\"\nevery = \"1m\"\n", handler.display());
+    let mut scene = Scene::start("one\n", &more).await;
+    scene.event("one", "elected", 0).await;
+    scene.replace("one\nstuck\n");
+    let read = |line: &Line| line.event["detail"].as_str().unwrap_or("").contains("added: 1");
+    scene.process.line("that it is added", 0, SOON, read).await;
+    scene.replace("two\nstuck\n");
+    scene.event("one", "stopped", 0).await;
+    scene.event("two", "elected", 0).await;
+
+    // Told once that the list is gone.
+    let after = scene.process.lines().len();
+    std::fs::remove_file(&scene.list).unwrap();
+    scene.problem("the file cannot be read", after).await;
+    pipe(&scene.list);
+    assert!(scene.process.terminate(SOON).await.unwrap().success(), "{}", scene.process.errors());
 }
 
 /// The list that has it first is read before the other one has given it up.

@@ -52,6 +52,17 @@ fn each_name_is_an_election_and_stands_in_its_settings() {
     assert_eq!(names(&Elections::of(&line("run", &plain))), ["tenants/ada", "tenants/ben"]);
 }
 
+/// What a variable says is the same for all of them.
+#[test]
+fn a_variable_is_no_pattern() {
+    let variable = |name: &str| (name == "TENURE_ELECTION").then(|| "tenants/{each}".into());
+    let line = line("run", &["--for-each", "ada", "--for-each", "ben"]);
+    let all = Elections::of_file(&Source::of(""), &line, &variable);
+    let problem = "TENURE_ELECTION: all of them would be one election";
+    assert_eq!(told(&all.complaints), [problem]);
+    assert_eq!(names(&all), [""; 0]);
+}
+
 #[test]
 fn one_of_them_can_be_named() {
     assert_eq!(names(&elections(TENANTS, "status", &["tenants/ben"])), ["tenants/ben"]);
