@@ -9,22 +9,20 @@ use super::doctor::examination::{Finding, Verdict};
 use super::engine;
 use super::judged::{Shared, leave_wills, outside};
 use super::log::{Log, Output};
-use super::output::{complain, fail, print};
+use super::output::{UNUSABLE, complain, fail, print};
 use super::settings::table::{JSON, OFFLINE};
 use super::settings::{CommandLine, Elections};
 use super::status::leader;
-use report::Checked;
+use report::{Asked, Checked};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use tenure::clock::BootClock;
-use tenure::contract::{LeaseState, Problem, Snapshot, class_name};
+use tenure::contract::{LeaseState, Problem, ProblemClass, Snapshot, class_name};
 use tenure::egress::Authorities;
 use tokio::runtime::Handle;
 
 /// The settings are right, but the account was not reached, or refused.
 const NOT_REACHED: u8 = 1;
-
-const READ: &str = "read";
 
 pub(super) async fn check(line: &CommandLine) -> ExitCode {
     let json = line.has(&JSON);
@@ -69,20 +67,22 @@ pub(super) async fn check(line: &CommandLine) -> ExitCode {
     let mut accounts = Accounts::default();
     let mut checked = Vec::new();
     for candidacy in &candidacies {
-        let found = match line.has(&OFFLINE) {
+        let asked = match line.has(&OFFLINE) {
             true => None,
             false => Some(accounts.ask(candidacy, &outside.authorities).await),
         };
-        checked.push(Checked { candidacy, found });
+        checked.push(Checked { candidacy, asked });
     }
     print(&match json {
         true => report::as_json(&checked, &notes),
         false => report::as_text(&checked, &notes),
     });
-    let reached = |checked: &Checked<'_>| {
-        checked.found.as_ref().is_none_or(|found| found.verdict != Verdict::Failed)
-    };
-    ExitCode::from(if checked.iter().all(reached) { 0 } else { NOT_REACHED })
+    let any = |verdict| checked.iter().any(|checked| checked.is(verdict));
+    ExitCode::from(match () {
+        () if any(Asked::Unusable) => UNUSABLE,
+        () if any(Asked::NotReached) => NOT_REACHED,
+        () => 0,
+    })
 }
 
 /// Where requests would go, and whether anybody is there: asked once for all elections.
@@ -91,7 +91,7 @@ struct Accounts(BTreeMap<String, Finding>);
 
 impl Accounts {
     /// Goes to where the election is kept, and reads it.
-    async fn ask(&mut self, candidacy: &Candidacy, authorities: &Authorities) -> Finding {
+    async fn ask(&mut self, candidacy: &Candidacy, authorities: &Authorities) -> (Asked, String) {
         for origin in &candidacy.understood.origins {
             if !self.0.contains_key(origin) {
                 let found = connection::examine(origin, authorities).await;
@@ -99,21 +99,25 @@ impl Accounts {
             }
             let found = self.0.get(origin).filter(|found| found.verdict == Verdict::Failed);
             if let Some(found) = found {
-                return found.clone();
+                return (Asked::NotReached, found.detail.clone());
             }
         }
         match candidacy.inspect().await {
             Ok(seen) => read(seen),
-            Err(error) => Finding::failed(READ, error.to_string()),
+            Err(error) => (Asked::NotReached, error.to_string()),
         }
     }
 }
 
-fn read(seen: Result<Snapshot, Problem>) -> Finding {
+fn read(seen: Result<Snapshot, Problem>) -> (Asked, String) {
     match seen {
-        Ok(seen) => Finding::good(READ, told(&seen)),
+        Ok(seen) => (Asked::Reached, told(&seen)),
+        // What is on the blob is nothing that an election could go on from.
+        Err(Problem { class: ProblemClass::Configuration, detail, .. }) => {
+            (Asked::Unusable, detail)
+        }
         Err(Problem { class, detail, .. }) => {
-            Finding::failed(READ, format!("{}: {detail}", class_name(class)))
+            (Asked::NotReached, format!("{}: {detail}", class_name(class)))
         }
     }
 }

@@ -82,6 +82,9 @@ pub fn main() -> ExitCode {
 
 fn obey() -> ExitCode {
     let mut words: Vec<_> = std::env::args_os().collect();
+    // One that was started by the number of its file would be called `exe` in lists of processes.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::set_name(c"tenure");
     // First of all, while this process is small.
     let supervised = match Part::of(&mut words) {
         Part::Supervisor(code) => return code,

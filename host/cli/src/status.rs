@@ -241,7 +241,8 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
         (Some(leader), _) => {
             row("leader", leader.name.clone());
             row("term", leader.term.to_string());
-            row("since", when(leader.since, snapshot.asked_at, Zone::UTC));
+            let ago = ago(leader.since, snapshot.asked_at);
+            row("since", format!("{} ({ago})", local(leader.since, Zone::UTC)));
             if let Some(address) = &leader.address {
                 row("address", address.clone());
             }
@@ -284,26 +285,19 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
         }
     }
     if let Some(claimed) = turns.last_slot.as_ref().filter(|claimed| !is_over(claimed, turns)) {
-        let what = match leader(snapshot) {
-            None => "no outcome was recorded, and the leader that ran it is gone",
-            // A slot that was due before this leader began may be its own to run.
-            Some(leader) if leader.since > claimed.slot => {
-                "it is running, or the leader that ran it is gone and no outcome was recorded"
-            }
-            Some(_) => "it is running, or its outcome is not recorded yet",
-        };
+        let what = unfinished(claimed.slot, snapshot);
         let when = when(claimed.slot, snapshot.asked_at, zone);
         row("claimed", format!("{when}{}: {what}", again(claimed.attempt)));
     }
     if let Some(Started { value, slot, attempt, outcome }) = &turns.started {
         let attempt = again(*attempt);
-        let outcome = outcome.map_or("not over", outcome_name);
+        let outcome = outcome.map_or_else(|| unfinished(*slot, snapshot), outcome_name);
         let slot = when(*slot, snapshot.asked_at, zone);
         row("started", format!("for {value} at {slot}{attempt}, {outcome}"));
     }
     if let Some(Started { value: id, slot, attempt, outcome }) = &turns.triggered {
         let (attempt, asked) = (again(*attempt), when(*slot, snapshot.asked_at, zone));
-        let outcome = outcome.map_or("no outcome is recorded yet", outcome_name);
+        let outcome = outcome.map_or_else(|| unfinished(*slot, snapshot), outcome_name);
         row("triggered", format!("{id}, asked for at {asked}{attempt}, {outcome}"));
     }
     if let Some(next) = next_turn {
@@ -313,6 +307,18 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
             (wait, _) => format!("in {}", whole(wait.next_multiple_of(1_000))),
         };
         row("next turn", format!("{} ({wait})", next.local));
+    }
+}
+
+/// What is known of a turn without an outcome on record.
+fn unfinished(slot: u64, snapshot: &Snapshot) -> &'static str {
+    match leader(snapshot) {
+        None => "no outcome was recorded, and the leader that ran it is gone",
+        // A slot that was due before this leader began may be its own to run.
+        Some(leader) if leader.since > slot => {
+            "it is running, or the leader that ran it is gone and no outcome was recorded"
+        }
+        Some(_) => "it is running, or its outcome is not recorded yet",
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) fn judge(time: Duration, periods: Periods) -> Option<(String, String)
                 let whole = if room < Duration::from_secs(1) { 100 } else { 1_000 };
                 let millis = u64::try_from(room.as_millis()).unwrap_or(u64::MAX) / whole * whole;
                 let most = format_duration(Duration::from_millis(millis));
-                format!("choose {most} or less, {otherwise}")
+                format!("choose {most} or less, or {otherwise}")
             }
         };
         return Some((problem, advice));

@@ -141,7 +141,9 @@ impl WebhookHandler {
             Ok(Ok(read)) => *known = read,
             Ok(Err(complaints)) => {
                 let told = Complaint::sentences(&complaints);
-                tell(format!("{told}; what was read before is used"));
+                tell(format!(
+                    "the credentials that were read before are used, since others cannot be: {told}"
+                ));
             }
             // The runtime ends.
             Err(_) => {}

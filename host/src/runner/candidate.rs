@@ -120,9 +120,13 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             Some(_) => self.tell_work(format!(
                 "the handler did not stop within {LEAVE_LIMIT:?}, so the lease is not released, but expires"
             )),
-            None => self.tell(Event::component_problem(format!(
-                "the election could not be left within {LEAVE_LIMIT:?}; if it holds the lease, that expires"
-            ))),
+            None => self.tell(Event::Problem {
+                class: Class::Election(ProblemClass::Unreachable),
+                detail: format!(
+                    "the election could not be left within {LEAVE_LIMIT:?}, since the storage account did not answer; if \
+                     this candidate holds the lease, that expires"
+                ),
+            }),
         }
         true
     }

@@ -92,8 +92,9 @@ killed (kill -9), its child dies too, and the others wait for the lease to end. 
 Windows; on macOS with a command as the work), the log says why.
 
 Exit codes: 0 the candidate left; 1 a second signal ended it; 2 something was wrong with the settings, and nothing \
-was sent; 101, or 128 plus a signal number: the process that ran the election died. No error of the store or \
-of the work ends it: later errors are reported, and retried.";
+was sent; 71 the system had no thread, memory or descriptor for it to begin with; 101, or 128 plus a signal number: \
+the process that ran the election died. No error of the store or of the work ends it: later errors are reported, and \
+retried.";
 
 #[cfg_attr(not(unix), allow(dead_code, reason = "there is no such command"))]
 pub(super) const LOCK_HELP: &str = "\
@@ -147,7 +148,7 @@ It writes nothing to the account. To test that a candidate has all permissions t
 tries each request on a blob of its own.
 
 Exit codes: 0 all is well; 1 the settings are right, but the account was not reached or refused; 2 a setting is \
-wrong.";
+wrong, or the blob cannot be used.";
 
 pub(super) const STATUS_HELP: &str = "\
 With --config and without a name it shows all elections of the file as one table: those that cannot be read, those \

@@ -2,7 +2,6 @@
 
 use crate::candidacy::Candidacy;
 use crate::complaint::printable;
-use crate::doctor::examination::{Finding, Verdict};
 use crate::handler::Found;
 use crate::log::json_text;
 use crate::terminal::{broken, columns};
@@ -26,8 +25,24 @@ const INDENT: usize = 14;
 /// An election that was judged, and what came of asking for it.
 pub(super) struct Checked<'c> {
     pub candidacy: &'c Candidacy,
-    /// None: nobody was asked.
-    pub found: Option<Finding>,
+    /// What came of it, with what people should know. None: nobody was asked.
+    pub asked: Option<(Asked, String)>,
+}
+
+/// What came of asking for an election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Reached,
+    /// The account was not reached, or refused.
+    NotReached,
+    /// The account answers, and the blob cannot be an election's.
+    Unusable,
+}
+
+impl Checked<'_> {
+    pub(super) fn is(&self, wanted: Asked) -> bool {
+        self.asked.as_ref().is_some_and(|(asked, _)| *asked == wanted)
+    }
 }
 
 pub(super) fn as_json(checked: &[Checked<'_>], notes: &[String]) -> String {
@@ -39,10 +54,9 @@ fn object(checked: &Checked<'_>) -> Value {
     let Understood { election, candidate, agenda, lease, failover, account, credential, .. } =
         &checked.candidacy.understood;
     let turns = turns(agenda, now());
-    let reached = checked
-        .found
-        .as_ref()
-        .map(|found| json!({ "ok": found.verdict != Verdict::Failed, "detail": found.detail }));
+    let asked = checked.asked.as_ref();
+    let reached =
+        asked.map(|(asked, detail)| json!({ "ok": *asked == Asked::Reached, "detail": detail }));
     json!({
         "election": election,
         "candidate": candidate,
@@ -119,9 +133,13 @@ fn rows(checked: &Checked<'_>) -> Vec<(&'static str, String)> {
     rows.push(("lease", format_duration(understood.lease)));
     rows.push(("account", understood.account.clone()));
     rows.push(("credential", understood.credential.clone()));
-    if let Some(found) = &checked.found {
-        let name = if found.verdict == Verdict::Failed { "NOT REACHED" } else { "reached" };
-        rows.push((name, found.detail.clone()));
+    if let Some((asked, detail)) = &checked.asked {
+        let name = match asked {
+            Asked::Reached => "reached",
+            Asked::NotReached => "NOT REACHED",
+            Asked::Unusable => "UNUSABLE",
+        };
+        rows.push((name, detail.clone()));
     }
     rows.extend(notes(checked.candidacy).into_iter().map(|note| ("note", note.to_owned())));
     rows
@@ -219,21 +237,26 @@ fn reach(work: &Found) -> Option<String> {
 }
 
 fn summary(checked: &[Checked<'_>]) -> String {
-    let failed = |checked: &&Checked<'_>| {
-        checked.found.as_ref().is_some_and(|found| found.verdict == Verdict::Failed)
-    };
-    let count = match checked.len() {
+    let elections = match checked.len() {
         1 => "1 election".to_owned(),
         several => format!("{several} elections"),
     };
-    match checked.iter().filter(failed).count() {
-        0 => format!("{count}: the settings are right\n"),
-        some => {
-            let whose =
-                if checked.len() == 1 { String::new() } else { format!("for {some} of them ") };
-            format!(
-                "{count}: the settings are right, but {whose}the account was not reached, or refused the request\n"
-            )
-        }
+    let count = |wanted| checked.iter().filter(|checked| checked.is(wanted)).count();
+    let (unreached, unusable) = (count(Asked::NotReached), count(Asked::Unusable));
+    let whose = |some: usize| match checked.len() {
+        1 => String::new(),
+        _ => format!("for {some} of them "),
+    };
+    let mut problems = Vec::new();
+    if unreached > 0 {
+        let whose = whose(unreached);
+        problems.push(format!("{whose}the account was not reached, or refused the request"));
+    }
+    if unusable > 0 {
+        problems.push(format!("{}the blob cannot be used", whose(unusable)));
+    }
+    match problems.as_slice() {
+        [] => format!("{elections}: the settings are right\n"),
+        some => format!("{elections}: the settings are right, but {}\n", some.join(", and ")),
     }
 }

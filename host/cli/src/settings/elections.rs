@@ -4,7 +4,7 @@ use super::given::{Given, Value, Variables, environment};
 use super::options::CommandLine;
 use super::parse::{self, Content, Section};
 use super::pattern::{self, Pattern};
-use super::setting::Scope;
+use super::setting::{Scope, Setting};
 use super::source::Source;
 use super::table::{CONFIG, ELECTION};
 use crate::complaint::{Complaint, shown};
@@ -52,9 +52,15 @@ impl Elections {
             return this;
         }
         this.all_of_a_file = true;
-        if content.elections.len() > 1 {
-            this.refuse_of_one(line, variable);
-        }
+        // What is refused is not judged as well.
+        let refuses = content.elections.len() > 1;
+        let of_one = |setting: &&Setting| refuses && setting.scope == Scope::One;
+        let of_one: Vec<_> = line.table.iter().copied().filter(of_one).collect();
+        this.refuse_of_one(line, variable, &of_one);
+        let line = &line.without(&of_one);
+        let is_of_one =
+            |name: &str| of_one.iter().any(|s| s.variables().any(|known| known == name));
+        let variable: Variables<'_> = &|name| variable(name).filter(|_| !is_of_one(name));
         let of = |election| Given::resolve(line, variable, Some((&content, election)));
         this.given = match content.elections.as_slice() {
             [] => vec![of(None)],
@@ -135,7 +141,7 @@ impl Elections {
         wanted: &str,
     ) -> Option<Given> {
         // Not what the command line says of the election, but what the file does.
-        let line = line.without(&ELECTION);
+        let line = line.without(&[&ELECTION]);
         let sections = match content.elections.as_slice() {
             [] => vec![None],
             several => several.iter().map(Some).collect(),
@@ -166,8 +172,8 @@ impl Elections {
     }
 
     /// What is true of one election cannot be said of several at once.
-    fn refuse_of_one(&mut self, line: &CommandLine, variable: Variables<'_>) {
-        for setting in line.table.iter().filter(|setting| setting.scope == Scope::One) {
+    fn refuse_of_one(&mut self, line: &CommandLine, variable: Variables<'_>, of_one: &[&Setting]) {
+        for setting in of_one {
             let given = line.get(setting).map(|_| setting.option());
             let set = setting.variables().filter(|name| variable(name).is_some());
             for source in given.into_iter().chain(set.map(str::to_owned)) {

@@ -151,10 +151,12 @@ impl CommandLine {
         }
     }
 
-    /// The same, but for one setting.
-    pub(super) fn without(&self, setting: &Setting) -> Self {
+    /// The same, but for some settings.
+    pub(super) fn without(&self, settings: &[&Setting]) -> Self {
         let others = |all: &[(&'static Setting, Vec<OsString>)]| {
-            all.iter().filter(|(given, _)| !given.is(setting)).cloned().collect()
+            let others =
+                all.iter().filter(|(given, _)| !settings.iter().any(|setting| given.is(setting)));
+            others.cloned().collect()
         };
         let (given, bare) = (others(&self.given), others(&self.bare));
         Self { table: self.table.clone(), command: self.command.clone(), given, bare }

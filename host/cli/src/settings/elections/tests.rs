@@ -149,6 +149,12 @@ fn what_is_for_one_election_is_refused_for_several() {
     for source in ["--election", "-- …", "TENURE_EVERY"] {
         assert!(named.contains(&source), "{source}: {named:?}");
     }
+    // They are judged without what was refused: else a cron without its effect would be complained of too.
+    assert_eq!(
+        several.given.iter().map(|given| text(given, &ELECTION)).collect::<Vec<_>>(),
+        [Some("jobs/a".to_owned()), Some("jobs/b".to_owned())]
+    );
+    assert!(several.given.iter().all(|given| text(given, &EVERY).is_none()));
     let one = elections("[[election]]\nelection = \"jobs/a\"\n", &command_line, &["TENURE_EVERY"]);
     assert_eq!(text(only(&one), &ELECTION).as_deref(), Some("jobs/c"));
 }
