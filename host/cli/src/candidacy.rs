@@ -108,7 +108,8 @@ impl Candidacy {
         let settings = configuration.settings.clone();
         let authorities = configuration.authorities.clone();
         let of = |settings| component.for_candidate(settings, clock).trusting(authorities.clone());
-        let (mut elector, placer) = (of(settings.clone()), Arc::new(of(settings)));
+        let mut elector = of(settings);
+        let placer = Arc::new(elector.beside(clock));
         let mut read = None;
         match elector.check().await {
             // There is no work in the coordinating election.

@@ -152,12 +152,24 @@ impl ElectionComponent {
     /// trusts the same servers, and they share their connections.
     #[must_use]
     pub fn for_candidate(&self, settings: impl Into<Variables>, clock: &impl Clock) -> Self {
-        let (settings, begins) = (driven(settings), Arc::default());
+        self.with(driven(settings).environment().into(), clock)
+    }
+
+    /// The same candidate once more, for what is asked beside its steps: for [`trigger`](Self::trigger).
+    #[must_use]
+    pub fn beside(&self, clock: &impl Clock) -> Self {
+        let mut this = self.with(self.env.clone(), clock);
+        this.surroundings.clone_from(&self.surroundings);
+        this
+    }
+
+    fn with(&self, env: Arc<[(String, String)]>, clock: &impl Clock) -> Self {
+        let begins = Arc::default();
         Self {
             engine: self.engine.clone(),
             instances: self.instances.clone(),
             functions: self.functions.clone(),
-            env: settings.environment().into(),
+            env,
             guest_clock: clock.reading().steady().beginning(&begins),
             begins,
             clock: clock.reading(),

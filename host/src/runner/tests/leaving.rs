@@ -50,7 +50,7 @@ fn leaving_is_repeated_until_it_is_done_but_not_for_ever() {
             "1 step: leave",
             "5 step: leave",
             "9 step: leave",
-            "11 problem component",
+            "11 problem unreachable",
             "11 stopped",
         ]
     );

@@ -132,7 +132,7 @@ fn the_time_for_leaving_counts_from_the_end_of_the_turn() {
             "10 step: leave, cut off",
             "14 step: leave",
             "18 step: leave",
-            "20 problem component",
+            "20 problem unreachable",
             "20 stopped",
         ]
     );

@@ -57,7 +57,7 @@ fn each_name_is_an_election_and_stands_in_its_settings() {
 fn a_variable_is_no_pattern() {
     let variable = |name: &str| (name == "TENURE_ELECTION").then(|| "tenants/{each}".into());
     let line = line("run", &["--for-each", "ada", "--for-each", "ben"]);
-    let all = Elections::of_file(&Source::of(""), &line, &variable);
+    let all = Elections::of_file(&Source::of("log = \"json\"\n"), &line, &variable);
     let problem = "TENURE_ELECTION: all of them would be one election";
     assert_eq!(told(&all.complaints), [problem]);
     assert_eq!(names(&all), [""; 0]);
