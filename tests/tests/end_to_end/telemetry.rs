@@ -287,7 +287,7 @@ async fn a_collector_of_one_signal_gets_that() {
         ("OTEL_TRACES_EXPORTER", "zipkin".to_owned(), "traces are not sent"),
         (
             "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-            "user:c2VjcmV0@host:4318".to_owned(),
+            "http://user:c2VjcmV0@a b".to_owned(),
             "traces are not sent",
         ),
     ] {

@@ -121,8 +121,12 @@ fn each_alert_fires_when_it_should() {
     }
     for (from, to) in [
         ("tenure_is_leader) == 0", "tenure_is_leader) == 2"),
-        ("max by (election) (tenure_is_leader)", "min by (election) (tenure_is_leader)"),
-        ("offset 15m", "offset 1h"),
+        ("max by (namespace, election) (tenure_is_leader)", "max by (election) (tenure_is_leader)"),
+        (
+            "max by (namespace, election) (tenure_is_leader)",
+            "min by (namespace, election) (tenure_is_leader)",
+        ),
+        ("[6h]", "[1h]"),
         ("tenure_ready == 0", "tenure_ready == 2"),
         ("or 0 * max", "or 1e9 * max"),
         ("> 300", "> 3000"),
