@@ -37,12 +37,22 @@
 //!         Ok(())
 //!     });
 //!
-//!     // For people. Do not act on events: the term and the deadline of a turn say what the work may do.
-//!     let mut runner = Runner::new(elector, work, clock).on_event(|event| match event {
-//!         Event::Elected { term, .. } => println!("leading, term {term}"),
-//!         Event::StoodDown { reason, .. } => println!("leading no longer: {reason}"),
-//!         Event::Problem { class, detail } => eprintln!("{class}: {detail}"),
-//!         _ => {}
+//!     // For people. Do not act on events: the term and the deadline of a turn say what the work may do. Subscribers of the
+//!     // crate `tracing` have them too. Here they are handed to another thread, since whoever is called must not block.
+//!     let (events, told) = std::sync::mpsc::channel();
+//!     std::thread::spawn(move || {
+//!         for event in told {
+//!             match event {
+//!                 Event::Elected { term, .. } => println!("leading, term {term}"),
+//!                 Event::StoodDown { reason, .. } => println!("leading no longer: {reason}"),
+//!                 Event::Problem { class, detail } => eprintln!("{class}: {detail}"),
+//!                 _ => {}
+//!             }
+//!         }
+//!     });
+//!     let mut runner = Runner::new(elector, work, clock).on_event(move |event| {
+//!         // Nobody may be listening any more.
+//!         let _ = events.send(event);
 //!     });
 //!     // Contends until SIGTERM or Ctrl-C; then stops the work, and releases the lease.
 //!     runner.run(tenure::terminated()).await;

@@ -48,6 +48,19 @@ pub(super) async fn break_lease(line: &CommandLine) -> ExitCode {
     {
         return fail(why);
     }
+    // People take their time, and another one may lead by now, of whom nothing was said.
+    match component.inspect().await {
+        Ok(Ok(now)) if term(&now) == term(&seen) => {}
+        Ok(Ok(now)) => {
+            let leader =
+                now.incumbent.map(|now| format!("{}, term {},", printable(&now.name), now.term));
+            let leader = leader.as_deref().unwrap_or("another one");
+            eprint(format_args!("tenure: {leader} leads now; nothing was changed\n"));
+            return ExitCode::from(NOT_DONE);
+        }
+        Ok(Err(problem)) => return not_done(&problem),
+        Err(error) => return fail(error),
+    }
     match component.break_lease(period).await {
         Ok(Ok(left)) if left.is_zero() => {
             say("The lease is broken; any candidate can win it now.\n")
@@ -60,6 +73,10 @@ pub(super) async fn break_lease(line: &CommandLine) -> ExitCode {
         Err(error) => return fail(error),
     }
     ExitCode::SUCCESS
+}
+
+fn term(seen: &Snapshot) -> Option<u64> {
+    seen.incumbent.as_ref().map(|leader| leader.term)
 }
 
 fn consequences(election: &str, seen: &Snapshot, period: Option<Duration>) -> String {

@@ -120,9 +120,17 @@ impl Candidacy {
             Ok(_) => {
                 read = configuration.read();
                 // They share the connections, which must not depend on what else there is to do where operators ask.
-                let there = runtime.clone();
+                let (there, hints) = (runtime.clone(), front.board.hints());
                 let place = move |id, place| {
-                    let told = there.spawn(trigger(placer.clone(), id, place));
+                    let (placer, hints) = (placer.clone(), hints.clone());
+                    let told = there.spawn(async move {
+                        let told = trigger(placer, id, place).await;
+                        // Also where whoever asked has gone meanwhile.
+                        if place {
+                            hints.notify_one();
+                        }
+                        told
+                    });
                     async move { told.await.unwrap_or_else(|error| Err(unavailable(error.to_string()))) }
                 };
                 front.board.place_triggers(place);

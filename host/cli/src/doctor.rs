@@ -11,12 +11,13 @@ use super::look::{Named, Refusal, Subject, Subjects};
 use super::output::{UNUSABLE, eprint, fail};
 use super::settings::CommandLine;
 use super::settings::table::JSON;
-use super::signals::Signals;
+use super::signals::{REPEATED, Signals};
 use super::status::slot_ahead;
 use account::Account;
 use examination::{Finding, Verdict};
 use report::Report;
 use std::process::ExitCode;
+use std::time::Instant;
 use tenure::clock::BootClock;
 use tenure::component::ElectionComponent;
 use tokio::select;
@@ -127,7 +128,15 @@ async fn to_the_end(account: &Account, signals: &mut Signals) -> Option<Examined
     }
     select! {
         findings = examination => Some(Examined { findings, interrupted: true }),
-        () = signals.next() => None,
+        () = insisted(signals) => None,
+    }
+}
+
+/// Completes at the next signal that is not the first one again: a terminal and its shell may both send one.
+async fn insisted(signals: &mut Signals) {
+    let heard = Instant::now();
+    while heard.elapsed() < REPEATED {
+        signals.next().await;
     }
 }
 

@@ -159,6 +159,13 @@ enum Stop {
     NotYet(String),
 }
 
+/// An order without an answer.
+pub(super) struct Unanswered {
+    pub why: String,
+    /// It may have arrived.
+    pub in_doubt: bool,
+}
+
 pub(super) struct Operator {
     pub clients: Clients,
     pub at: Url,
@@ -187,7 +194,14 @@ impl Operator {
         };
         let intent = Intent { order: verb.name(), to, election, candidate };
         self.announce(&intent);
-        let (status, told) = self.demand(&intent).await.map_err(Stop::Refused)?;
+        let (status, told) = self.demand(&intent).await.map_err(|Unanswered { why, in_doubt }| {
+            match in_doubt {
+                true => Stop::NotYet(format!(
+                    "{why}. It may have been ordered all the same: see tenure status before you repeat it"
+                )),
+                false => Stop::Refused(why),
+            }
+        })?;
         if status != 202 {
             let why = told["error"].as_str().map_or_else(|| format!("HTTP {status}"), printable);
             let leader = elsewhere(&told["leader"]);
@@ -200,7 +214,10 @@ impl Operator {
             Verb::Resume => {
                 Ok(format!("{who} was ordered to resume; it contends as soon as it is ready."))
             }
-            Verb::Resign => self.resigned(&who, &before["leader"]["term"]).await,
+            Verb::Resign => {
+                let term = before["leader"]["term"].clone();
+                self.resigned(&who, (before["leading"] == true).then_some(term)).await
+            }
             Verb::Transfer(to) => self.transferred(&who, to).await,
         }
     }
@@ -232,7 +249,7 @@ impl Operator {
         ));
     }
 
-    async fn demand(&self, intent: &Intent<'_>) -> Result<(u16, Value), String> {
+    async fn demand(&self, intent: &Intent<'_>) -> Result<(u16, Value), Unanswered> {
         let mut url = self.url(intent.order);
         if intent.order == Verb::TRANSFER {
             url.query_pairs_mut().append_pair("to", intent.to);
@@ -246,26 +263,29 @@ impl Operator {
         method: reqwest::Method,
         url: Url,
         intent: &Intent<'_>,
-    ) -> Result<(u16, Value), String> {
-        let (first, told) = self.send(method.clone(), url.clone(), None).await?;
+    ) -> Result<(u16, Value), Unanswered> {
+        let first = self.send(method.clone(), url.clone(), None).await;
+        let (first, told) = first.map_err(|why| Unanswered { why, in_doubt: false })?;
         let challenges = first.headers().get_all(WWW_AUTHENTICATE);
         let challenges = challenges.iter().filter_map(|challenge| challenge.to_str().ok());
         let nonce = nonce_of(challenges).filter(|_| first.status() == StatusCode::UNAUTHORIZED);
         let Some(nonce) = nonce else { return Ok((first.status().as_u16(), told)) };
         let shown = authorization(nonce, &intent.prove(&self.token, nonce));
-        let (second, told) = self.send(method, url, Some(shown)).await?;
+        let second = self.send(method, url, Some(shown)).await;
+        let (second, told) = second.map_err(|why| Unanswered { why, in_doubt: true })?;
         Ok((second.status().as_u16(), told))
     }
 
-    /// `term` is the one that it led before.
-    async fn resigned(&self, who: &str, term: &Value) -> Result<String, Stop> {
+    /// `term` is the one that it led before; none: it did not lead yet.
+    async fn resigned(&self, who: &str, mut term: Option<Value>) -> Result<String, Stop> {
         let end = Instant::now() + LIMIT;
         let mut led = true;
         while Instant::now() < end {
             tokio::time::sleep(PAUSE).await;
             let Ok(seen) = self.look().await else { continue };
             led = seen["leading"] == true;
-            if led && seen["leader"]["term"] != *term {
+            let leads = &seen["leader"]["term"];
+            if led && term.get_or_insert_with(|| leads.clone()) != leads {
                 return Ok(format!("{who} resigned; nobody else took over, so it leads again."));
             }
             let leader = seen["leader"]["name"].as_str().filter(|_| !led);

@@ -170,7 +170,8 @@ impl Asking {
         let mut url = operator.url("trigger");
         url.query_pairs_mut().append_pair("id", &self.id);
         let answer = operator.prove(method, url, &intent).await;
-        let (status, told) = answer.map_err(|why| Failure { why, in_doubt: true })?;
+        let (status, told) =
+            answer.map_err(|steer::Unanswered { why, in_doubt }| Failure { why, in_doubt })?;
         match serde_json::from_value(told.clone()) {
             Ok(told) if (200..300).contains(&status) => Ok(told),
             _ => {

@@ -49,8 +49,9 @@ const ANSWER: usize = 4 * 1024 * 1024;
 
 /// The election component with the settings of one candidate.
 ///
-/// It may send requests to the origins that its
-/// [`check`](ElectionComponent::check) named, so nothing is sent before that.
+/// It may send requests to the origins that its [`check`](ElectionComponent::check) named, so nothing is sent before
+/// that. A [`Runner`](crate::runner::Runner) checks one that was not; for anything else, such as
+/// [`inspect`](ElectionComponent::inspect), do it first.
 pub struct ElectionComponent {
     engine: Engine,
     instances: Arc<Instances>,
@@ -98,7 +99,8 @@ fn without_handler(linker: &mut Linker<Context>) -> wasmtime::Result<()> {
 }
 
 impl ElectionComponent {
-    /// The embedded component. `clock` is the one that the runner uses.
+    /// The embedded component. `clock` is the one that the runner uses. It is compiled, unless it is in the engine's cache,
+    /// which may take a second.
     ///
     /// # Errors
     ///
@@ -221,6 +223,22 @@ impl ElectionComponent {
         // A second check of the same settings needs the same.
         let _ = self.granted.set(self.gate(allow));
         Ok(needs)
+    }
+
+    /// Makes sure that it may send requests: [checks](Self::check) the settings if nobody has.
+    ///
+    /// # Errors
+    ///
+    /// All complaints, or the failure of the component itself.
+    pub(crate) async fn is_granted(&self) -> Result<(), ComponentError> {
+        if self.granted.get().is_some() || self.surroundings.is_some() {
+            return Ok(());
+        }
+        match self.check().await {
+            Ok(_) => Ok(()),
+            Err(CheckError::Component(error)) => Err(error),
+            Err(error) => Err(ComponentError::new(error.to_string())),
+        }
     }
 
     /// Decides and does whatever is due. See the WIT for what the arguments mean.

@@ -13,6 +13,7 @@ use crate::runner::{Event, Runner};
 use crate::settings::Variables;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tasks::{Task, Tasks};
 use tokio::runtime::Handle as Runtime;
@@ -22,6 +23,8 @@ use tokio::sync::watch;
 /// connections to the storage service. Of each there is little more than its state: 20 to 30 KiB.
 ///
 /// Turns run on the runtime on which their election was [added](Tenure::add).
+///
+/// Keep it as long as its elections are to go on: when it is dropped, all work stops, and leases run out.
 ///
 /// ```no_run
 /// use tenure::component::Engine;
@@ -59,7 +62,7 @@ pub struct Tenure {
     tasks: Tasks,
 }
 
-/// An election that was [added](Tenure::add). It goes on when this is dropped.
+/// An election that was [added](Tenure::add). It goes on when this is dropped, for as long as its [`Tenure`] is there.
 #[derive(Clone, Debug)]
 pub struct Handle {
     task: Task,
@@ -78,9 +81,10 @@ pub enum Role {
         /// The fencing token.
         term: u64,
         /// Until when it may act. Renewals move that on, and the end of the leadership moves it into the past, also
-        /// where nobody reads [`watch`](Handle::watch). The lease is released as soon as the handler has stopped, and
-        /// waits for nobody else: whatever acts by this alone has to end with the handler, or before
-        /// [`leave`](Handle::leave) is called.
+        /// where nobody reads [`watch`](Handle::watch). That is so from the moment on in which it is to
+        /// [leave](Handle::leave) or its work is told to end. The lease is released as soon as the handler has stopped, and
+        /// waits for nobody else. Whatever acts by this alone needs a handler whose turn lasts as long as the leadership
+        /// ([`Schedule::WhileLeading`](crate::settings::Schedule::WhileLeading)) and ends only after it has ended.
         valid: Deadline,
     },
     /// Another one leads.
@@ -88,7 +92,7 @@ pub enum Role {
         /// Its name and its term, where they are known.
         leader: Option<(String, u64)>,
     },
-    /// It has left the election.
+    /// It has left the election, or has ended without that: its [`Tenure`] was dropped, or a callback panicked.
     Left,
 }
 
@@ -132,7 +136,10 @@ impl Tenure {
     /// Adds an election, in which the candidate contends from now on. The others are not held up. After
     /// [`leave`](Tenure::leave) of all of them it does not contend, but has [`Left`](Role::Left).
     ///
-    /// Its turns run on the runtime that this is called in, which must outlast it: without it, each turn fails.
+    /// Its turns run on the runtime that this is called in, which must outlast it: without it, each turn fails. A runtime of
+    /// the calling thread alone runs them only while that is inside `block_on`.
+    ///
+    /// Two candidates of one election are two that contend. Give them [names](crate::settings::Settings::name) that differ.
     ///
     /// # Errors
     ///
@@ -147,8 +154,13 @@ impl Tenure {
     ) -> Result<Handle, CheckError> {
         candidate.elector().check().await?;
         let (told, role) = watch::channel(Role::default());
-        let mut candidate = seen(candidate.turns_by_default_on(Runtime::current()), Arc::new(told));
-        let task = self.tasks.add(|leave| async move { candidate.run(leave.asked()).await });
+        let told = Arc::new(told);
+        let mut candidate = seen(candidate.turns_by_default_on(Runtime::current()), told.clone());
+        let ended = Ended(told);
+        let task = self.tasks.add(|leave| async move {
+            let _ended = ended;
+            candidate.run(leave.asked()).await;
+        });
         Ok(Handle { task, role })
     }
 
@@ -156,10 +168,10 @@ impl Tenure {
     ///
     /// # Panics
     ///
-    /// When a callback of one of them did.
+    /// When a callback of one of them did, at any time before. The others have left by then.
     pub fn leave(&self) -> impl Future<Output = ()> {
         self.tasks.leave();
-        self.tasks.ended()
+        self.tasks.left()
     }
 }
 
@@ -181,10 +193,20 @@ impl Handle {
 
     /// Leaves the election: lets a running turn end within the grace of its runner or stops it, releases the lease, and
     /// completes when that is over, as [`Runner::run`] does. It begins at once, and goes on when the future is dropped.
-    /// A handler that did not stop in time may still run then: do not add the same election again before it has.
+    /// A handler that did not stop in time may still run then: do not add the same election again before it has. If the
+    /// [`Tenure`] is gone, nothing is left to be released, and it completes at once.
     pub fn leave(mut self) -> impl Future<Output = ()> {
         self.task.leave();
         async move { self.task.ended().await }
+    }
+}
+
+/// However it ends, the role ends with it.
+struct Ended(Arc<watch::Sender<Role>>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.send_if_modified(Role::leaves);
     }
 }
 
@@ -194,16 +216,27 @@ fn seen(
     told: Arc<watch::Sender<Role>>,
 ) -> Runner<ElectionComponent, BootClock> {
     let (clock, ended) = (candidate.clock().reading(), told.clone());
+    let leaving = Arc::new(AtomicBool::new(false));
+    let leaves = leaving.clone();
     candidate
         .also_on_report(move |report, taken_at| {
-            told.send_if_modified(|role| role.becomes(&report.role, taken_at, &clock));
+            // It leads on until its turn is over and the lease is released, which nobody else is waited for.
+            let over = report.wind_down || leaves.load(Ordering::Relaxed);
+            told.send_if_modified(|role| match &report.role {
+                contract::Role::Leading(_) if over => role.ends(None),
+                other => role.becomes(other, taken_at, &clock),
+            });
         })
         .also_on_event(move |event| {
             // At the end of its validity a step may be under way, and take its time.
             match event {
-                Event::StoodDown { term, .. } => ended.send_if_modified(|role| role.ends(*term)),
-                // Whether its last step came to its end or not.
-                Event::Stopped => ended.send_if_modified(Role::leaves),
+                Event::StoodDown { term, .. } => {
+                    ended.send_if_modified(|role| role.ends(Some(*term)))
+                }
+                Event::Leaving { .. } => {
+                    leaving.store(true, Ordering::Relaxed);
+                    ended.send_if_modified(|role| role.ends(None))
+                }
                 _ => false,
             };
         })
@@ -251,10 +284,12 @@ impl Role {
         !matches!(std::mem::replace(self, Self::Left), Self::Left)
     }
 
-    /// The leadership of that term is over. Whether it was not known yet.
-    fn ends(&mut self, over: u64) -> bool {
+    /// The leadership of that term is over, or of any. Whether it was not known yet.
+    fn ends(&mut self, over: Option<u64>) -> bool {
         match self {
-            Self::Leading { term, valid } if *term == over => valid.set(Duration::ZERO),
+            Self::Leading { term, valid } if over.is_none_or(|over| *term == over) => {
+                valid.set(Duration::ZERO);
+            }
             _ => return false,
         }
         *self = Self::Undecided;

@@ -3,10 +3,10 @@
 //! The candidates of a process share it, with their requests and timers: what one of them does needs no other thread to
 //! wake up. Turns, pages and collectors are elsewhere, so that nothing that they compute holds up a renewal.
 
+use std::any::Any;
 use std::future::poll_fn;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::thread;
 use tokio::runtime::{Builder, Handle as Runtime};
 use tokio::select;
@@ -105,19 +105,31 @@ impl Tasks {
     ///
     /// # Panics
     ///
-    /// When one of them did.
+    /// As soon as one of them did.
     pub async fn ended(&self) {
+        self.end(|panic| std::panic::resume_unwind(panic)).await;
+    }
+
+    /// The same, but waits for the others before it panics.
+    pub async fn left(&self) {
+        let mut first = None;
+        self.end(|panic| {
+            first.get_or_insert(panic);
+        })
+        .await;
+        if let Some(panic) = first {
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    async fn end(&self, mut panicked: impl FnMut(Box<dyn Any + Send>)) {
         // Tasks wake up one that waits for them, and no other.
         let _one = self.waiting.lock().await;
         let mut leave = self.leave.subscribe();
         loop {
-            let next = poll_fn(|context| match self.running().poll_join_next(context) {
-                Poll::Ready(Some(Err(error))) if error.is_panic() => {
-                    std::panic::resume_unwind(error.into_panic())
-                }
-                ended => ended,
-            });
+            let next = poll_fn(|context| self.running().poll_join_next(context));
             match next.await {
+                Some(Err(error)) if error.is_panic() => panicked(error.into_panic()),
                 Some(_) => {}
                 None if *leave.borrow() => return,
                 // Nothing runs, which is no end: more may come.
@@ -252,6 +264,22 @@ mod tests {
             tasks.add(|_| async {}).ended().await;
         }
         tasks.ended().await;
+    }
+
+    #[tokio::test]
+    async fn the_panic_of_one_waits_until_the_others_have_left() {
+        let tasks = Tasks::start().unwrap();
+        tasks.add(|_| async { panic!("of one") }).ended().await;
+        let (may_end, ends) = oneshot::channel::<()>();
+        let mut other = tasks.add(|_| async { drop(ends.await) });
+        tasks.leave();
+        let mut left = std::pin::pin!(tasks.left());
+        assert!(timeout(Duration::from_millis(50), &mut left).await.is_err(), "one goes on");
+        may_end.send(()).unwrap();
+        let panicked = tokio::spawn(async move { other.ended().await });
+        panicked.await.unwrap();
+        let unwound = std::panic::AssertUnwindSafe(left);
+        assert!(futures_util::FutureExt::catch_unwind(unwound).await.is_err());
     }
 
     #[tokio::test]

@@ -81,9 +81,9 @@ fn a_renewal_is_no_change_and_the_end_of_a_leadership_is_one() {
     let valid = valid.clone();
     assert!(!role.becomes(&leading(7), now + second, &clock));
     assert_eq!(valid.at(), now + 2 * second);
-    assert!(!role.ends(6), "that was over already");
-    assert!(role.ends(7) && valid.passed() && matches!(role, Role::Undecided));
-    assert!(!role.ends(7));
+    assert!(!role.ends(Some(6)), "that was over already");
+    assert!(role.ends(Some(7)) && valid.passed() && matches!(role, Role::Undecided));
+    assert!(!role.ends(Some(7)));
     assert!(role.becomes(&leading(8), now, &clock));
     let follows = contract::Role::Following(None);
     assert!(role.becomes(&follows, now, &clock) && !role.becomes(&follows, now, &clock));

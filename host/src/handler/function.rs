@@ -1,9 +1,12 @@
-//! A Rust function as a handler.
+//! A Rust function as a handler, async or not.
 
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::causes::{BoxError, causes};
 use crate::contract::Turn;
 use crate::deadline::Deadline;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
 /// A handler made of an async function. See [`from_fn`].
 #[derive(Clone, Debug)]
@@ -14,6 +17,10 @@ pub struct FunctionHandler<F>(F);
 ///
 /// The future is dropped at the end of the leadership, at its next `.await`: a function that
 /// computes for long should ask [`Deadline::passed`] now and then.
+///
+/// With that future all of the turn must be over: the lease is released then. What the function gives to
+/// `tokio::spawn` or `spawn_blocking` goes on after its future was dropped, beside the next leader. For code that blocks
+/// there is [`from_blocking_fn`]; for tasks of your own, implement [`Handler`] with [`stopped`](Handler::stopped).
 pub fn from_fn<F, T>(function: F) -> FunctionHandler<F>
 where
     F: Fn(Turn, Deadline) -> T + Send + Sync + 'static,
@@ -34,6 +41,72 @@ where
                 Err(error) => TurnEnd::Failed(causes(&*error)),
             }
         })
+    }
+}
+
+/// A handler made of a function that blocks. See [`from_blocking_fn`].
+#[derive(Debug)]
+pub struct BlockingHandler<F> {
+    function: Arc<F>,
+    /// Whoever runs has it.
+    runs: Arc<Semaphore>,
+}
+
+/// Makes a handler of a function that blocks, for example in a database client that is not async. It runs on a thread
+/// of the runtime that is there for that. An error is a failed turn, as with [`from_fn`].
+///
+/// Nobody can stop it: at the end of the leadership it has to return by itself, and has to ask [`Deadline::passed`]
+/// for that before each thing that it does. The lease is not released before it has returned. What it writes
+/// after its deadline, only the term protects.
+///
+/// ```
+/// # use std::time::Duration;
+/// # fn next() -> Option<u32> { None }
+/// # fn write(_: u32, _: u64) -> std::io::Result<()> { Ok(()) }
+/// let work = tenure::handler::from_blocking_fn(|turn, lease| {
+///     while let Some(row) = next() {
+///         if lease.passed() {
+///             return Err("the leadership ended".into());
+///         }
+///         write(row, turn.term)?;
+///     }
+///     Ok(())
+/// });
+/// # let _ = work;
+/// ```
+pub fn from_blocking_fn<F>(function: F) -> BlockingHandler<F>
+where
+    F: Fn(Turn, Deadline) -> Result<(), BoxError> + Send + Sync + 'static,
+{
+    BlockingHandler { function: Arc::new(function), runs: Arc::new(Semaphore::new(1)) }
+}
+
+impl<F> Handler for BlockingHandler<F>
+where
+    F: Fn(Turn, Deadline) -> Result<(), BoxError> + Send + Sync + 'static,
+{
+    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+        Box::pin(async move {
+            // Nobody closes it.
+            let runs = self.runs.clone().acquire_owned().await;
+            let function = self.function.clone();
+            let ended = spawn_blocking(move || {
+                let _runs = runs;
+                function(turn, lease)
+            });
+            match ended.await {
+                Ok(Ok(())) => TurnEnd::Succeeded,
+                Ok(Err(error)) => TurnEnd::Failed(causes(&*error)),
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(_) => TurnEnd::Trapped("its runtime ended before it began".to_owned()),
+                },
+            }
+        })
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move { drop(self.runs.acquire().await) })
     }
 }
 
@@ -64,5 +137,34 @@ mod tests {
         assert_eq!(work.on_tick(turn(), lease()).await, TurnEnd::Failed(told));
         let work = from_fn(|_, _| async { Err("in words".into()) });
         assert_eq!(work.on_tick(turn(), lease()).await, TurnEnd::Failed("in words".to_owned()));
+    }
+
+    /// Its future is dropped, and it has not stopped before the function has returned.
+    #[tokio::test]
+    async fn a_function_that_blocks_is_waited_for() {
+        let (may_end, ends) = std::sync::mpsc::channel::<()>();
+        let (begins, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let ends = std::sync::Mutex::new(ends);
+        let work = from_blocking_fn(move |_, _| {
+            begins.send(())?;
+            ends.lock().unwrap().recv()?;
+            Ok(())
+        });
+        let mut running = work.on_tick(turn(), lease());
+        tokio::select! {
+            _ = &mut running => panic!("it waits"),
+            begun = begun.recv() => assert_eq!(begun, Some(())),
+        }
+        drop(running);
+        let mut stopped = work.stopped();
+        let at_once = tokio::time::timeout(std::time::Duration::ZERO, &mut stopped).await;
+        assert!(at_once.is_err(), "it runs");
+        may_end.send(()).unwrap();
+        stopped.await;
+        may_end.send(()).unwrap();
+        assert_eq!(work.on_tick(turn(), lease()).await, TurnEnd::Succeeded);
+        drop(may_end);
+        let told = TurnEnd::Failed("receiving on a closed channel".to_owned());
+        assert_eq!(work.on_tick(turn(), lease()).await, told);
     }
 }

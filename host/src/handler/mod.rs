@@ -14,7 +14,7 @@ pub(crate) mod webhook;
 pub use crate::causes::BoxError;
 pub use crate::future::BoxFuture;
 pub use component::{ComponentHandler, InvalidHandler, MEMORY_LIMIT, Options};
-pub use function::{FunctionHandler, from_fn};
+pub use function::{BlockingHandler, FunctionHandler, from_blocking_fn, from_fn};
 pub use lines::{LineSink, Stream};
 
 use crate::contract::{Outcome, Turn};

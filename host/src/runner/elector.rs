@@ -44,6 +44,7 @@ impl Elector for ElectionComponent {
         elapsed: Duration,
         event: Option<Event>,
     ) -> Result<Report, ComponentError> {
+        self.is_granted().await?;
         ElectionComponent::step(self, state.as_ref(), elapsed, event).await
     }
 

@@ -10,7 +10,7 @@ mod narrator;
 mod order;
 #[cfg(test)]
 mod tests;
-mod trace;
+pub(crate) mod trace;
 mod turn;
 
 pub use elector::Elector;
@@ -87,14 +87,15 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     }
 
     /// Runs turns on this runtime, so that a handler that computes for long holds up nothing on the one that this runs on.
-    /// It is the same one unless it is set.
+    /// It is the same one unless it is set. It must outlast the turns, and somebody must drive it.
     #[must_use]
     pub fn turns_on(mut self, runtime: Handle) -> Self {
         self.turns = Some(runtime);
         self
     }
 
-    /// Does not contend until `ready` is true for the first time, whatever operators order.
+    /// Does not contend until `ready` is true for the first time, whatever operators order. When its sender is dropped before,
+    /// that never comes.
     #[must_use]
     pub fn when_ready(mut self, ready: watch::Receiver<bool>) -> Self {
         self.ready = ready;
@@ -150,7 +151,8 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         *self.ready.borrow()
     }
 
-    /// Calls `events` with each [`Event`], at once and in order, in place of what was given before. It must not block.
+    /// Calls `events` with each [`Event`], at once and in order, in place of what was given before. It must neither
+    /// block nor panic: it is called in the loop that renews the lease and ends the work in time.
     #[must_use]
     pub fn on_event(mut self, events: impl Fn(Event) + Send + Sync + 'static) -> Self {
         self.events = Arc::new(move |event| {
@@ -161,7 +163,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     }
 
     /// Calls `reports` with each report and the instant that its durations are counted from, before
-    /// the events that follow from it. It must not block.
+    /// the events that follow from it. It must neither block nor panic.
     #[must_use]
     pub fn on_report(
         mut self,

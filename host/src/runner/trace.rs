@@ -18,7 +18,7 @@ macro_rules! at_level {
 }
 
 /// Emits an event. It costs next to nothing where nobody listens.
-pub(super) fn emit(event: &Event) {
+pub(crate) fn emit(event: &Event) {
     match event {
         Event::Note { detail } => at_level!(event, "{detail}"),
         Event::Following { leader, term } => at_level!(event, leader, term, "following"),

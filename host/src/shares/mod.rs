@@ -4,15 +4,15 @@
 //! use tenure::clock::BootClock;
 //! use tenure::component::{ElectionComponent, Engine};
 //! use tenure::handler;
-//! use tenure::settings::{Credential, Schedule, Settings, Variables};
+//! use tenure::settings::{Credential, Schedule, Settings, Variables, default_name};
 //! use tenure::shares::Shares;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let clock = BootClock::new();
 //! let component = ElectionComponent::new(&Engine::new()?, Variables::new(), &clock)?;
 //! let mut settings = Settings::new("jobs/orders", Credential::Environment);
-//! // Of its own in each process.
-//! settings.name = Some(std::env::var("HOSTNAME")?);
+//! // Of its own in each process. One that keeps its name when it is started again soon keeps its shares.
+//! settings.name = Some(default_name());
 //! settings.schedule = Some(Schedule::WhileLeading);
 //! let shares = Shares::new(&component, &clock, settings, 32).await?;
 //! // The same in each process; together they hold all 32.
@@ -36,7 +36,7 @@ use crate::clock::BootClock;
 use crate::component::{CheckError, ElectionComponent};
 use crate::contract::{Complaint, ProblemClass};
 use crate::handler::Handler;
-use crate::runner::{Class, Event, GRACE, Runner};
+use crate::runner::{Class, Event, GRACE, Runner, trace};
 use crate::settings::{Settings, names};
 use contender::Place;
 use std::fmt;
@@ -77,6 +77,7 @@ pub struct Shares {
     count: u32,
     grace: Duration,
     leave_within: Duration,
+    turns: Option<Runtime>,
     events: Arc<dyn Fn(Option<Part>, Event) + Send + Sync>,
 }
 
@@ -132,6 +133,7 @@ impl Shares {
             count,
             grace: GRACE,
             leave_within: LEAVE_WITHIN,
+            turns: None,
             events: Arc::new(|_, _| {}),
         })
     }
@@ -166,7 +168,16 @@ impl Shares {
         self
     }
 
-    /// Calls `events` with each event of a share, or of the coordinating election where there is none. It must not block.
+    /// Runs turns on this runtime, as of [`Runner::turns_on`]. It is the one that [`run`](Self::run) is called in unless it is
+    /// set: there, handlers that compute or block on all of its threads hold up the renewals of all shares.
+    #[must_use]
+    pub fn turns_on(mut self, runtime: Runtime) -> Self {
+        self.turns = Some(runtime);
+        self
+    }
+
+    /// Calls `events` with each event of a share, or of the coordinating election where there is none. It must
+    /// neither block nor panic.
     #[must_use]
     pub fn on_event(
         mut self,
@@ -204,7 +215,10 @@ impl Shares {
         };
         let there = (self.component.clone(), self.clock.clone(), Runtime::current());
         let events = self.events.clone();
-        let events = Arc::new(move |event| events(None, event));
+        let events = Arc::new(move |event| {
+            trace::emit(&event);
+            events(None, event);
+        });
         Task::begin(member, there, events, coordinating, &share)
             .run(std::future::ready(()), leave)
             .await;
@@ -224,12 +238,17 @@ impl Shares {
             .grace(self.grace)
             .on_event(move |event| events(part, event))
             .on_report(place.shows());
+        if let Some(turns) = &self.turns {
+            runner = runner.turns_on(turns.clone());
+        }
         Box::pin(async move {
             let (orders, leave) = place.both();
             let mut leave = pin!(leave);
             while let Err(error) = runner.elector().check().await {
                 let class = Class::Election(ProblemClass::Configuration);
-                refused(part, Event::Problem { class, detail: error.to_string() });
+                let event = Event::Problem { class, detail: error.to_string() };
+                trace::emit(&event);
+                refused(part, event);
                 if timeout(AGAIN, &mut leave).await.is_ok() {
                     return;
                 }

@@ -216,14 +216,15 @@ The candidate must run with --listen and a control token; the same token is give
 TENURE_CONTROL_TOKEN or --control-token-file. Without --at, the order goes to the leader at the address that it put \
 on record (--address, an http:// or https:// URL of its listener).
 
-Exit codes: 0 it is done; 1 it was ordered, but did not happen in time; 2 it was not ordered, \
-or the transfer failed: the leader still leads.";
+Exit codes: 0 it is done; 1 it was ordered, but did not happen in time, or it may have been ordered, since no answer \
+came; 2 it was not ordered, or the transfer failed: the leader still leads.";
 
 pub(super) const PAUSE_HELP: &str = "\
 The candidate must run with --listen and a control token; the same token is given here, by the variable \
 TENURE_CONTROL_TOKEN or --control-token-file. --election is needed where the listener serves several elections.
 
-Exit codes: 0 the candidate accepted the order; 2 it was not ordered, and nothing has changed.";
+Exit codes: 0 the candidate accepted the order; 1 it may have accepted it: no answer came; 2 it was not ordered, and \
+nothing has changed.";
 
 pub(super) const TRIGGER_HELP: &str = "\
 It writes a trigger to a small blob beside the election's, BLOB.trigger, and notifies the leader at the address that \

@@ -121,7 +121,9 @@ fn refused(named: &Named, complaints: &[Complaint]) -> Value {
 fn worst(findings: &[Finding]) -> Verdict {
     let counts =
         |finding: &&Finding| finding.verdict != Verdict::Warning || finding.check != "emulator";
-    let rank = |finding: &&Finding| exit_code(finding.verdict);
+    // What is unknown is no harm, and is not all well.
+    let rank =
+        |finding: &&Finding| (exit_code(finding.verdict), finding.verdict == Verdict::Unknown);
     let worst = findings.iter().filter(counts).max_by_key(rank);
     worst.map_or(Verdict::Good, |finding| finding.verdict)
 }

@@ -21,6 +21,11 @@ struct Impostor {
 impl Impostor {
     /// Says that it is ada, and adds so many bytes to that.
     async fn start(more: usize) -> Self {
+        Self::that_answers(true, more).await
+    }
+
+    /// The same, and may not answer an order that it takes.
+    async fn that_answers(answers: bool, more: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let heard = Arc::new(Mutex::new(String::new()));
@@ -36,6 +41,9 @@ impl Impostor {
                     request.push_str(&String::from_utf8_lossy(&bytes[..read]));
                 }
                 let proved = request.to_ascii_lowercase().contains("\r\nauthorization:");
+                if proved && !answers {
+                    continue;
+                }
                 let (status, body) = match request.starts_with("POST") {
                     true if proved => ("202 Accepted", json!({ "ordered": "resign" })),
                     true => ("401 Unauthorized", json!({ "error": "no" })),
@@ -83,6 +91,15 @@ async fn the_token_is_not_given_to_whoever_is_on_record() {
     assert_eq!(code(&told), 0, "{}", said(&told));
     let goes = format!("at {}, the address on record", impostor.url);
     assert!(said(&told).contains(&goes), "{}", said(&told));
+}
+
+/// The leader may have taken it, and another one may lead when it is repeated.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_without_an_answer_may_have_been_taken() {
+    let (stage, impostor) = (Stage::embedded().await, Impostor::that_answers(false, 0).await);
+    let told = stage.operate(&["resign", "--at", &impostor.url]).await;
+    assert_eq!(code(&told), 1, "{}", said(&told));
+    assert!(said(&told).contains("may have been ordered all the same"), "{}", said(&told));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -185,12 +185,17 @@ impl<W: Way> Trial<'_, '_, W> {
             return Err(Stop::Untouchable);
         }
         if matches!(properties.lease, LeaseState::Leased | LeaseState::Breaking) {
-            let detail = format!("another doctor is at work on {blob}; try again in {LEASE}s");
-            self.find(Finding::unknown(CHECK, detail));
-            return Err(Stop::Untouchable);
+            return Err(self.at_work());
         }
         self.etags[0].clone_from(&answer.etag);
         Ok(())
+    }
+
+    /// A blob that is never removed is that of all doctors.
+    fn at_work(&mut self) -> Stop {
+        let detail = format!("another doctor is at work on {}; try again in {LEASE}s", self.blob);
+        self.find(Finding::unknown("permissions", detail));
+        Stop::Untouchable
     }
 
     /// What a leader does.
@@ -202,6 +207,10 @@ impl<W: Way> Trial<'_, '_, W> {
         self.is_leased = true;
         let asked = self.ask("acquire lease", acquire(first, self.etags[0].clone())).await?;
         self.is_leased = asked.answer.class == Class::Done;
+        let is_taken = matches!(asked.answer.class, Class::Conflict | Class::ConditionNotMet);
+        if !self.removable && is_taken {
+            return Err(self.at_work());
+        }
         if !self.permitted(&asked, Some(first))? {
             return Err(Stop::Failed);
         }
