@@ -16,6 +16,19 @@ const LOOKS: Millis = 60_000;
 struct Announced {
     at: Option<Millis>,
     leaves: bool,
+    /// The step that was under way when the answer came has not come to its end: the answer waits for the next one.
+    unheard: bool,
+    /// The newest request of a step, until it is answered.
+    under_way: Option<usize>,
+}
+
+impl Announced {
+    /// A request was answered, or given up.
+    fn answered(&mut self, number: usize) {
+        if self.under_way == Some(number) {
+            (self.under_way, self.unheard) = (None, false);
+        }
+    }
 }
 
 /// Judges each successor that leaves.
@@ -30,16 +43,29 @@ pub fn announcements(history: &History) -> Vec<Violation> {
                 let asked = &history.asked[number];
                 // One of an earlier term is nothing to the leader: it was late to hear of that one's end.
                 let counts = asked.announced_in.is_some() && asked.announced_in == term;
-                if counts && !announced[asked.who].leaves {
-                    announced[asked.who].at = Some(*at);
+                let of = &mut announced[asked.who];
+                if counts && !of.leaves {
+                    of.at = Some(*at);
+                    of.unheard = of.under_way.is_some();
                 }
+                of.answered(number);
             }
             // Nobody leads any more who could give it the lease.
             What::Answered(number, Answer { status: 412, code: NOBODY, .. }) => {
-                announced[history.asked[number].who].at = None;
+                let of = &mut announced[history.asked[number].who];
+                of.at = None;
+                of.answered(number);
+            }
+            What::Answered(number, _) | What::Failed(number) => {
+                announced[history.asked[number].who].answered(number);
             }
             What::Sent(number) => {
                 let asked = &history.asked[number];
+                let of = &mut announced[asked.who];
+                of.unheard = false;
+                if !matches!(asked.step, Step::Notice | Step::List) {
+                    of.under_way = Some(number);
+                }
                 match asked.step {
                     // Of what became of this one it may not have heard.
                     Step::Notice if asked.announces => announced[asked.who].at = None,
@@ -64,7 +90,12 @@ pub fn announcements(history: &History) -> Vec<Violation> {
                     }
                 }
             }
-            What::ToldToLeave(who) => announced[who].leaves = true,
+            // To leave goes before all that it has not heard of.
+            What::ToldToLeave(who) => {
+                let of = &mut announced[who];
+                of.leaves = true;
+                of.at = of.at.filter(|_| !of.unheard);
+            }
             What::Paused(who) | What::Killed(who) | What::Forgot(who) => {
                 announced[who].at = None;
             }

@@ -353,6 +353,8 @@ fn changes(history: &History) -> Vec<Violation> {
     // When a candidate went on that had stood still, or had its clock set forward.
     let mut overdue = vec![None; history.lives.len()];
     let mut fetched = vec![None; history.lives.len()];
+    // Who asked for a token where that fails, and has sent nothing since.
+    let mut without_token = vec![false; history.lives.len()];
     // The newest look for successors of each candidate: its number, when it was sent, how long it took.
     let mut looks = vec![(usize::MAX, 0, 0); history.lives.len()];
     let mut violations = Vec::new();
@@ -373,6 +375,7 @@ fn changes(history: &History) -> Vec<Violation> {
         match *what {
             What::Sent(number) => {
                 let asked = &history.asked[number];
+                without_token[asked.who] = false;
                 if asked.of_announcements && !asked.announces {
                     looks[asked.who] = (number, *at, looks[asked.who].2);
                 }
@@ -438,7 +441,10 @@ fn changes(history: &History) -> Vec<Violation> {
                     .filter(|who| is_there(*who))
                     .for_each(|who| overdue[who] = Some(*at));
             }
-            What::Fetched(who) => fetched[who] = Some(*at),
+            What::Fetched(who) => {
+                fetched[who] = Some(*at);
+                without_token[who] = history.meets(Fault::TokensFail, who, *at);
+            }
             // Without a token it sends nothing.
             What::Struck(_, Some(who), until) if fetched[who] == Some(*at) && until > *at => {
                 offers.retain(|_, offer| offer.who != who || !offer.open);
@@ -453,7 +459,7 @@ fn changes(history: &History) -> Vec<Violation> {
         offers.retain(|_, offer| {
             let periods = &history.lives[offer.who].periods;
             let most = slowly(offered(history, offer.who) + periods.poll) + 2 * periods.timeout;
-            let late = offer.open && *at > offer.since + most;
+            let late = offer.open && *at > offer.since + most && !without_token[offer.who];
             if late {
                 let what =
                     format!("c{} does not release what its successor did not take", offer.who);
