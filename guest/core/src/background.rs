@@ -150,21 +150,28 @@ pub(super) fn next(
     pass: Option<&Pass>,
     context: &Context<'_>,
 ) -> Option<Todo> {
+    if pass.is_none() && !spare.is_zero() {
+        return missing_token(phase, context);
+    }
     queue(phase, context).into_iter().find_map(|waiting| waiting.send(spare, pass, context))
 }
 
-/// The request for a token that something else waits for.
+/// The request for a token, which everything else waits for: it has all the time that there is.
 pub(super) fn missing_token(phase: &Phase, context: &Context<'_>) -> Option<Todo> {
     let left = match phase {
         Phase::Holding(hold) => hold.valid_until.saturating_sub(context.now),
         Phase::Raising(raise) => raise.valid_until.saturating_sub(context.now),
         _ => LONGEST_FETCH,
     };
-    token(LONGEST_FETCH, context)?.send(left, None, context)
+    token(context)?.send(left, None, context)
 }
 
-fn token(longest: Duration, context: &Context<'_>) -> Option<Waiting> {
-    let due = context.state.credential_state.due(context.settings.account.credential())?;
+fn token(context: &Context<'_>) -> Option<Waiting> {
+    let (credentials, credential) =
+        (&context.state.credential_state, context.settings.account.credential());
+    let due = credentials.due(credential)?;
+    let early = credentials.pass(credential, context.now).is_some();
+    let longest = if early { LONGEST_EARLY } else { LONGEST_FETCH };
     Some(Waiting { what: What::Token, due, least: LEAST_FETCH, beside: Duration::ZERO, longest })
 }
 
@@ -184,7 +191,7 @@ pub(super) fn queue(phase: &Phase, context: &Context<'_>) -> Vec<Waiting> {
         queue.extend(of_list(context));
     }
     let at = if hurries { queue.len() } else { 0 };
-    if let Some(token) = token(LONGEST_EARLY, context) {
+    if let Some(token) = token(context) {
         queue.insert(at, token);
     }
     queue

@@ -396,7 +396,8 @@ fn a_token_is_asked_for_beside_the_beats() {
         }
     };
     let (beside, report) = asks(&mut leader, None);
-    assert!(matches!(beside, Some(Beside::Fetch(_))), "{beside:?}");
+    let Some(Beside::Fetch(fetch)) = beside else { panic!("no token is asked for: {beside:?}") };
+    assert_eq!(fetch.timeout, LONGEST_FETCH);
     // Nothing else can be done before it is answered, and it is not asked for again.
     assert!(report.again_in >= seconds(1), "{report:?}");
     let body = r#"{"access_token":"secret","expires_in":"400","token_type":"Bearer"}"#;

@@ -80,6 +80,8 @@ struct Candidate {
     will: Option<LastWill>,
     /// Answers requests for tokens.
     identity: Box<dyn Fn(Moment) -> Fetched>,
+    /// How long that takes.
+    identity_takes: Duration,
     /// When tokens were asked for, and how long each request may take.
     fetches: Vec<(Moment, Duration)>,
 }
@@ -130,6 +132,7 @@ impl Candidate {
             refuses_triggers: false,
             will: None,
             identity: Box::new(|_| panic!("no token is needed")),
+            identity_takes: millis(10),
             fetches: Vec::new(),
         }
     }
@@ -154,9 +157,12 @@ impl Candidate {
                 }
                 Todo::Fetch(fetch) => {
                     let sent = self.now;
-                    let reply = (self.identity)(sent);
+                    let reply = match fetch.timeout < self.identity_takes {
+                        true => Err(Failure { kind: FailureKind::Timeout, detail: String::new() }),
+                        false => (self.identity)(sent),
+                    };
                     let failed = matches!(&reply, Err(f) if f.kind == FailureKind::Timeout);
-                    self.now += if failed { fetch.timeout } else { millis(10) };
+                    self.now += if failed { fetch.timeout } else { self.identity_takes };
                     self.fetches.push((sent, fetch.timeout));
                     assert!(self.fetches.len() < 1000, "a step that does not end");
                     let wall = instant(self.now + self.wall_ahead);
