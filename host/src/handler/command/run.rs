@@ -9,10 +9,11 @@ use crate::clock::{BootClock, Clock as _, shared};
 use crate::deadline::Deadline;
 use crate::family::{self, children_of};
 use crate::lines::Lines;
+use nix::unistd::{self, getsid};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getsid, kill_process, kill_process_group, test_kill_process_group,
-    waitpgid, waitpid,
+    Pid, Signal, WaitOptions, kill_process, kill_process_group, test_kill_process_group, waitpgid,
+    waitpid,
 };
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -210,6 +211,8 @@ impl Kept {
 
 /// Whether the process is there, whatever its group, and not another one that has its number by now.
 fn is_there(command: Pid) -> bool {
+    let command = unistd::Pid::from_raw(command.as_raw_nonzero().get());
+    // Zero is one from outside the container.
     getsid(Some(command)).is_ok_and(|session| Ok(session) == getsid(None))
 }
 

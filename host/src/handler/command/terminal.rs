@@ -7,8 +7,9 @@
 
 use crate::family::Family;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal as Number};
+use nix::unistd::{getpgid, getpgrp, getppid};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getpgid, getpgrp, getppid, test_kill_process_group};
+use rustix::process::{Pid, Signal, test_kill_process_group};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use std::fs::File;
 
@@ -97,10 +98,11 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// None where the runner, this process's parent, has no terminal or is in the background.
+    /// None where the runner, this process's parent, has no terminal or is in the background, or its process group is
+    /// outside the container.
     fn of_runner() -> Option<Self> {
         let file = open()?;
-        let runners = getpgid(getppid()).ok()?;
+        let runners = Pid::from_raw(getpgid(Some(getppid())).ok()?.as_raw())?;
         (tcgetpgrp(&file).ok()? == runners).then_some(Self { file, runners })
     }
 }
@@ -115,8 +117,8 @@ impl Drop for Terminal {
 /// Puts the group of this process into the foreground of its terminal, if whoever was there is dead: a supervisor that
 /// was killed could not give the terminal back.
 pub fn reclaim_terminal() {
-    if let Some(file) = open() {
-        inherit(&file, getpgrp());
+    if let (Some(file), Some(group)) = (open(), Pid::from_raw(getpgrp().as_raw())) {
+        inherit(&file, group);
     }
 }
 
