@@ -33,7 +33,7 @@ use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
-/// The longest that an early request for a token may take.
+/// The longest that an early request for a token may take, where steps wait for it.
 const LONGEST_EARLY: Duration = Duration::from_secs(3);
 
 /// A request that waits for spare time.
@@ -62,7 +62,10 @@ impl Waiting {
         }
         match self.what {
             What::Token => {
-                let credential = context.settings.account.credential();
+                let settings = context.settings;
+                let early = pass.is_some() && settings.timings.failover.is_none();
+                let timeout = if early { timeout.min(LONGEST_EARLY) } else { timeout };
+                let credential = settings.account.credential();
                 CredentialState::fetch(credential, timeout).map(Todo::Fetch)
             }
             What::SideBlob(operation) => {
@@ -167,11 +170,8 @@ pub(super) fn missing_token(phase: &Phase, context: &Context<'_>) -> Option<Todo
 }
 
 fn token(context: &Context<'_>) -> Option<Waiting> {
-    let (credentials, credential) =
-        (&context.state.credential_state, context.settings.account.credential());
-    let due = credentials.due(credential)?;
-    let early = credentials.pass(credential, context.now).is_some();
-    let longest = if early { LONGEST_EARLY } else { LONGEST_FETCH };
+    let due = context.state.credential_state.due(context.settings.account.credential())?;
+    let longest = LONGEST_FETCH;
     Some(Waiting { what: What::Token, due, least: LEAST_FETCH, beside: Duration::ZERO, longest })
 }
 

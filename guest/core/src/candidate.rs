@@ -361,7 +361,7 @@ fn skew_explains(answer: &Answer, wall: DateTime<Utc>, context: &mut Context<'_>
     let side = if skew > TimeDelta::zero() { "ahead of" } else { "behind" };
     let minutes = skew.abs().num_minutes();
     let detail = format!(
-        "this machine's clock is {minutes} min {side} the storage service's; meanwhile \
+        "this machine's clock is {minutes} min {side} the storage service's; \
          requests are signed with the service's time. Set the clock by NTP"
     );
     context.report_problem(ProblemClass::Clock, detail);

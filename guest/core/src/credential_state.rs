@@ -135,12 +135,15 @@ impl CredentialState {
                 Ok(())
             }
             Err(problem) => {
-                let mut pace = self.pace.unwrap_or(Pace::at(now));
-                pace.failed(now, PATIENCE, chance);
                 // Nothing can be sent when the one in hand has ended: the first try after that, with all the
-                // time that there is, does not wait.
-                let ends = self.token.as_ref().map(|held| held.until).filter(|ends| sent < *ends);
-                pace.next = ends.map_or(pace.next, |ends| ends.max(now).min(pace.next));
+                // time that there is, does not wait, and those that follow do not pay for the early ones.
+                let ends = self.token.as_ref().map_or(Moment::ZERO, |held| held.until);
+                let goes_on = |pace: &Pace| sent < ends || ends <= pace.next;
+                let mut pace = self.pace.filter(goes_on).unwrap_or(Pace::at(now));
+                pace.failed(now, PATIENCE, chance);
+                if sent < ends && ends.max(now) <= pace.next {
+                    pace = Pace::at(ends.max(now));
+                }
                 self.pace = Some(pace);
                 Err(problem)
             }
@@ -165,7 +168,7 @@ impl CredentialState {
                 }
                 let (refused, other) = if self.second_key { (1, 2) } else { (2, 1) };
                 let detail = format!(
-                    "key {refused} of the account is refused, so key {other} is used from now on; \
+                    "key {refused} of the account is refused, so key {other} is used now; \
                      if key {refused} was regenerated, give this candidate the new one"
                 );
                 Some(Problem { class: ProblemClass::Refused, detail })

@@ -206,8 +206,8 @@ impl Wanted {
             breach(
                 setting,
                 format!(
-                    "a renewal every {} and two tries of {} each do not fit into {}, which is how \
-                     long a leader may act with a lease of {} and a margin of {}",
+                    "a renewal every {} and two tries of {} each do not fit into the {} that \
+                     a leader may act, with a lease of {} and a margin of {}",
                     format_duration(renew),
                     format_duration(timeout + BACK_OFF),
                     format_duration(lease.saturating_sub(margin)),

@@ -216,8 +216,8 @@ pub fn trigger(
     }
     if record.schedule.is_none() && record.started.is_none() {
         let detail = format!(
-            "the leader of {name} runs no turns: it has no timer, or its work is split into shares. In that case, \
-             trigger one share: BLOB.share.SPLIT.INDEX-of-COUNT"
+            "the leader of {name} runs no turns: it has no timer, or its work is split into shares (trigger one: \
+             BLOB.share.SPLIT.INDEX-of-COUNT)"
         );
         return refused(order, detail);
     }

@@ -94,8 +94,8 @@ fn of_leader(hold: &Hold, context: &Context<'_>) -> Moment {
     [work, gives_up, beat].into_iter().flatten().fold(next, Moment::min)
 }
 
-/// Background requests included: not before there can be a token, where everything waits for one; in good
-/// time, for a leader that is not called otherwise.
+/// Background requests included: not before there can be a token, where everything waits for one, but for a leader
+/// as soon as it can be asked for; in good time, for a leader that is not called otherwise.
 fn with_background(next: Moment, phase: &Phase, context: &Context<'_>) -> Moment {
     let (now, credential) = (context.now, context.settings.account.credential());
     let credentials = &context.state.credential_state;
@@ -105,7 +105,10 @@ fn with_background(next: Moment, phase: &Phase, context: &Context<'_>) -> Moment
     let missing = missing.map(|due| due.max(under_way));
     match (phase, missing) {
         (Phase::Stopping { .. } | Phase::Left, _) => next,
-        (Phase::Holding(hold), Some(due)) => in_time(next.max(due), hold.valid_until, now),
+        (Phase::Holding(hold), Some(due)) => {
+            let due = if hold.is_renewed() { due } else { next.max(due) };
+            in_time(due, hold.valid_until, now)
+        }
         (Phase::Raising(raise), Some(due)) => in_time(next.max(due), raise.valid_until, now),
         (Phase::Releasing(release), Some(due)) => next.max(due).min(release.until),
         (_, Some(due)) => next.max(due),

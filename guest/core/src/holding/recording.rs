@@ -220,7 +220,7 @@ fn decide(hold: &mut Hold, context: &mut Context<'_>) {
         };
         let detail = format!(
             "{what} is abandoned after attempt {attempt}, the last one allowed; find out why \
-             its attempts went wrong. TENURE_MAX_ATTEMPTS sets their number"
+             they failed. TENURE_MAX_ATTEMPTS sets their number"
         );
         context.report_problem(ProblemClass::Work, detail);
     }

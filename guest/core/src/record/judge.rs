@@ -90,8 +90,8 @@ impl Record {
             return Ok(());
         }
         let detail = format!(
-            "the record of {election} has the term {}, which no election reaches: it is more than ten years ahead of \
-             the service's clock, in seconds; {UNTOUCHED}. Find out who else may write to the blob, and delete it \
+            "the record of {election} has the term {}, more than ten years ahead of the service's clock, in \
+             seconds; {UNTOUCHED}. Find out who else may write to the blob, and delete it \
              while no candidate runs. Terms then start from the present time again, so reset the highest term in \
              every sink",
             self.term

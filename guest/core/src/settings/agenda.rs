@@ -196,7 +196,7 @@ impl Reader<'_> {
             (Some("once"), None, None) => Missed::Once,
             (Some("all"), Some(Some(most)), None) => Missed::All(most),
             _ => {
-                let advice = "choose skip (they do not run), once (one turn for all of them), or all N (one turn for \
+                let advice = "choose skip (they do not run), once (one turn for all), or all N (one turn for \
                               each, at most the newest N; N from 1 to 1000)";
                 let problem = " is not a rule for missed slots";
                 self.complain_of(variable::MISSED, &value, problem, advice);

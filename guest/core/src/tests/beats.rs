@@ -418,7 +418,8 @@ fn a_token_is_asked_for_beside_the_beats() {
     for _ in 0..1000 {
         let (beside, report) = asks(&mut leader, None);
         assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
-        if beside.is_some() {
+        if let Some(Beside::Fetch(fetch)) = beside {
+            assert_eq!(fetch.timeout, LONGEST_FETCH, "it delays nothing");
             asked.get_or_insert(leader.now);
         }
         if asked.is_some_and(|at| leader.now > at + seconds(3)) {
