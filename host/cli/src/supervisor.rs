@@ -291,7 +291,7 @@ mod tests {
         let mut given = words("tenure status --supervised-by=1:9");
         assert!(matches!(Part::of(&mut given), Part::Other));
         assert_eq!(given.len(), 3);
-        for wrong in ["x", "1:x", "0:3", ":"] {
+        for wrong in ["x", "1:x", "0:3", "-1:3", ":"] {
             let mut given = words(&format!("tenure run --supervised-by={wrong} --every 5s"));
             assert!(matches!(Part::of(&mut given), Part::Runner(Err(_))), "{wrong}");
             assert_eq!(given, words("tenure run --every 5s"));

@@ -1,7 +1,11 @@
 //! Who a process has started, or adopted.
 
 use rustix::process::Pid;
+#[cfg(target_os = "linux")]
+use rustix::process::getpid;
 use std::io;
+#[cfg(target_os = "linux")]
+use std::path::PathBuf;
 
 /// The children of `parent`, as far as the system tells.
 pub fn children_of(parent: Pid) -> Vec<Pid> {
@@ -17,6 +21,10 @@ pub fn children_of(parent: Pid) -> Vec<Pid> {
 #[cfg(target_os = "linux")]
 pub(super) fn all_children_of(parent: Pid) -> io::Result<Vec<Pid>> {
     let mut children = Vec::new();
+    // Where it is of another container, its numbers are of other processes.
+    if std::fs::read_link("/proc/self").is_ok_and(|this| this != own()) {
+        return Ok(children);
+    }
     let processes = match std::fs::read_dir("/proc") {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(children),
         processes => processes?,
@@ -36,6 +44,12 @@ pub(super) fn all_children_of(parent: Pid) -> io::Result<Vec<Pid>> {
         }
     }
     Ok(children)
+}
+
+/// What `/proc/self` leads to, where `/proc` is of this container.
+#[cfg(target_os = "linux")]
+fn own() -> PathBuf {
+    getpid().as_raw_nonzero().to_string().into()
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -60,7 +74,7 @@ fn parent_in(stat: &[u8]) -> Option<i32> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use rustix::process::{getpid, getppid};
+    use rustix::process::getppid;
 
     #[test]
     fn a_parent_is_found_behind_any_name() {

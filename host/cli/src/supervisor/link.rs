@@ -42,7 +42,8 @@ impl Supervised {
     /// By what the supervisor said. From here on this process does not outlive it.
     pub(super) fn read(told: &str) -> Result<Self, String> {
         let parsed = told.split_once(':').and_then(|(supervisor, pipe)| {
-            Some((Pid::from_raw(supervisor.parse().ok()?)?, pipe.parse::<u32>().ok()?))
+            let supervisor = supervisor.parse::<u32>().ok()?.try_into().ok()?;
+            Some((Pid::from_raw(supervisor)?, pipe.parse::<u32>().ok()?))
         });
         let (supervisor, pipe) = parsed.ok_or("the supervisor gave no address")?;
         let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
