@@ -362,13 +362,21 @@ impl History {
     /// Whether this fault is there at an instant, for this candidate or for all.
     #[must_use]
     pub fn meets(&self, fault: Fault, who: Who, at: Millis) -> bool {
+        self.met_until(fault, who, at).is_some()
+    }
+
+    /// Until when this fault is there, for this candidate or for all; none where it is not there at an instant.
+    #[must_use]
+    pub fn met_until(&self, fault: Fault, who: Who, at: Millis) -> Option<Millis> {
         let before = self.entries.iter().take_while(|entry| entry.at <= at);
-        before.into_iter().any(|entry| match entry.what {
+        let those = before.filter_map(|entry| match entry.what {
             What::Struck(struck, whom, until) => {
-                struck == fault && until >= at && whom.is_none_or(|whom| whom == who)
+                (struck == fault && until >= at && whom.is_none_or(|whom| whom == who))
+                    .then_some(until)
             }
-            _ => false,
-        })
+            _ => None,
+        });
+        those.max()
     }
 
     /// What the service's wall clock shows, in nanoseconds since 1970.

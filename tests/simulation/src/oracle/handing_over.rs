@@ -7,7 +7,8 @@ use super::super::fault::{Fault, Step};
 use super::super::history::{Answer, Entry, History, Periods, What, Who, Win};
 use super::super::world::Millis;
 use super::calm::{Calm, Leadership, between, four_round_trips, is_over, slowly};
-use super::progress::writes_fit;
+use super::pace::FETCHING;
+use super::progress::{LONGEST_TOKEN, writes_fit};
 use super::{Violation, violation};
 
 /// A successor comes within two polls of its leader, so long, and the time of so many requests.
@@ -353,8 +354,11 @@ fn changes(history: &History) -> Vec<Violation> {
     // When a candidate went on that had stood still, or had its clock set forward.
     let mut overdue = vec![None; history.lives.len()];
     let mut fetched = vec![None; history.lives.len()];
-    // Who asked for a token where that fails, and has sent nothing since.
-    let mut without_token = vec![false; history.lives.len()];
+    // Until when the token is good that a candidate sent last.
+    let mut tokens = vec![None; history.lives.len()];
+    // For how long who asked for a token where that fails, and has sent nothing since, may do without one.
+    let mut without_token = vec![None; history.lives.len()];
+    let earlier = 2 * history.latency + LONGEST_TOKEN / 100;
     // The newest look for successors of each candidate: its number, when it was sent, how long it took.
     let mut looks = vec![(usize::MAX, 0, 0); history.lives.len()];
     let mut violations = Vec::new();
@@ -375,7 +379,7 @@ fn changes(history: &History) -> Vec<Violation> {
         match *what {
             What::Sent(number) => {
                 let asked = &history.asked[number];
-                without_token[asked.who] = false;
+                (tokens[asked.who], without_token[asked.who]) = (asked.token, None);
                 if asked.of_announcements && !asked.announces {
                     looks[asked.who] = (number, *at, looks[asked.who].2);
                 }
@@ -443,11 +447,14 @@ fn changes(history: &History) -> Vec<Violation> {
             }
             What::Fetched(who) => {
                 fetched[who] = Some(*at);
-                without_token[who] = history.meets(Fault::TokensFail, who, *at);
+                let fails = history.met_until(Fault::TokensFail, who, *at);
+                let lacks = tokens[who].is_none_or(|until: Millis| until <= *at + earlier);
+                let until = fails.filter(|_| lacks).map(|until| until + FETCHING);
+                without_token[who] = until.or(without_token[who]);
             }
-            // Without a token it sends nothing.
             What::Struck(_, Some(who), until) if fetched[who] == Some(*at) && until > *at => {
-                offers.retain(|_, offer| offer.who != who || !offer.open);
+                let lacks = tokens[who].is_none_or(|until: Millis| until <= *at + earlier);
+                without_token[who] = lacks.then_some(until + FETCHING).or(without_token[who]);
             }
             // It sends nothing until they can be used again.
             What::Struck(Fault::SettingsSpoilt | Fault::SecretSpoilt, who, _) => {
@@ -460,13 +467,14 @@ fn changes(history: &History) -> Vec<Violation> {
             let periods = &history.lives[offer.who].periods;
             let most = slowly(offered(history, offer.who) + periods.poll) + 2 * periods.timeout;
             let late = offer.open && *at > offer.since + most;
-            // Without a token it sends nothing, and when it has one, there is nothing left to release.
-            if late && !without_token[offer.who] {
+            // Without a token it sends nothing, and when the lease is over, there is nothing left to release.
+            let excused = without_token[offer.who].is_some_and(|until| *at <= until);
+            if late && !excused {
                 let what =
                     format!("c{} does not release what its successor did not take", offer.who);
                 violations.push(violation("hand over", *at, what));
             }
-            !late
+            !late || (excused && *at <= offer.since + slowly(periods.lease))
         });
     }
     violations

@@ -19,7 +19,7 @@ const MOST: u32 = 60;
 const LEAVING: Millis = 10_300;
 
 /// The longest request for a token, and the longest pause between two.
-const FETCHING: Millis = 20_000;
+pub(super) const FETCHING: Millis = 20_000;
 
 #[derive(Clone, Copy, Default)]
 struct Pulse {

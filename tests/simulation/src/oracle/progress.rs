@@ -39,7 +39,7 @@ const LAST_WRITE: Millis = 1_000;
 const LEAST_WRITE: Millis = 1_000;
 
 /// The longest that a token is good.
-const LONGEST_TOKEN: Millis = 1_000 * GOOD.1;
+pub(super) const LONGEST_TOKEN: Millis = 1_000 * GOOD.1;
 
 /// A turn: from when to when, and what for.
 struct Ran {
