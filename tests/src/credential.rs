@@ -21,6 +21,24 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 /// A key that fits nowhere.
 const WRONG_KEY: &str = "d3Jvbmcga2V5IG9mIG5vYm9keQ==";
 
+/// The commands that end when they were answered. A store that stood still for ten seconds has answered them by the end of this
+/// time-out, which must fit into a lease.
+const ASKING: [&str; 12] = [
+    "break",
+    "candidates",
+    "doctor",
+    "history",
+    "reset-slot",
+    "reshare",
+    "resign",
+    "shares",
+    "status",
+    "transfer",
+    "trigger",
+    "watch",
+];
+const PATIENT: [(&str, &str); 2] = [("TENURE_LEASE", "60s"), ("TENURE_REQUEST_TIMEOUT", "15s")];
+
 /// The ways in which a candidate can prove that it may use the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
@@ -168,9 +186,13 @@ impl Access {
         command.envs(self.variables.iter().cloned());
     }
 
-    /// Gives the program all of it.
+    /// Gives the program all of it, and patience where it only asks.
     pub fn give(&self, command: &mut Command) {
         self.set(command);
+        let first = command.as_std().get_args().next();
+        if first.is_some_and(|name| ASKING.iter().any(|asking| name == *asking)) {
+            command.envs(PATIENT);
+        }
         if let Some(ca) = &self.ca {
             command.arg("--ca-file").arg(ca);
         }

@@ -2,7 +2,6 @@
 //! jco on Node.js, the version that comes with the JavaScript example.
 
 use std::io::{Read as _, Seek as _};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::{examples, tools};
+use crate::{examples, reserved, tools};
 
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
@@ -62,7 +61,7 @@ impl Server {
     /// It ends or does not listen.
     pub async fn start(command: impl FnOnce(u16) -> Command) -> Result<Self> {
         // Neither of the hosts can take a port that the kernel picks and tell it.
-        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let port = reserved()?.port();
         let address = format!("127.0.0.1:{port}");
         let mut said = tempfile::tempfile()?;
         let mut child = command(port)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use tenure_store::{Account, Service};
 
+use crate::port::reserved_again;
 use crate::{Azurite, Certificates};
 
 /// The variable that names a real storage account for the suite.
@@ -23,7 +24,7 @@ pub enum Store {
     Account(String),
 }
 
-/// A store that is down. Its port is kept in mind, and for the embedded store all that it holds.
+/// A store that is down. Its port is kept for it, and for the embedded store all that it holds.
 #[derive(Debug)]
 pub enum Stopped {
     /// State as it was.
@@ -105,11 +106,14 @@ impl Store {
         match self {
             Self::Embedded(store) => {
                 let address = store.address();
-                Ok(Stopped::Embedded(Box::new(store.stop().await), address))
+                let service = Box::new(store.stop().await);
+                reserved_again(address).await?;
+                Ok(Stopped::Embedded(service, address))
             }
             Self::Azurite(azurite) => {
                 let (port, certificates) = (azurite.port(), azurite.certificates().cloned());
                 drop(Arc::into_inner(azurite).context("others use this Azurite too")?);
+                reserved_again((Ipv4Addr::LOCALHOST, port).into()).await?;
                 Ok(Stopped::Azurite(port, certificates))
             }
             Self::Account(_) => bail!("a real account cannot be stopped"),

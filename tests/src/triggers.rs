@@ -4,7 +4,6 @@
 //! the same id until it is done, now and then also after that.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use rustix::process::{Signal, kill_process};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
-use crate::{Candidate, Group, Sink, Store};
+use crate::{Candidate, Group, Sink, Store, reserved};
 
 /// No trigger takes so long.
 const GIVE_UP: Duration = Duration::from_secs(180);
@@ -141,7 +140,7 @@ fn start(
     written: &Path,
 ) -> Result<Candidate> {
     let name = format!("c{seat}-{life}");
-    let listen = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+    let listen = reserved()?.to_string();
     let address = format!("http://{listen}");
     let more = [
         "--listen",

@@ -68,7 +68,7 @@ impl fmt::Display for Outcome {
 pub async fn round(ready: &Ready, fault: Fault, watched: Duration) -> Result<Outcome> {
     let scene = Scene::set(ready).await?;
     sleep(SETTLES + ready.contender.renews().mul_f64(random())).await;
-    let old = scene.leader()?;
+    let old = scene.leader().await?;
     let began = Instant::now();
     match fault {
         Fault::Kill if ready.contender.is_supervised() => old.kill()?,
@@ -120,7 +120,7 @@ pub async fn rest(ready: &Ready, span: Duration) -> Result<f64> {
     sleep(span).await;
     let own = if let Store::Server(server) = ready.store() { server.own() } else { 0 };
     let sent = count().await? - before - own;
-    scene.leader()?;
+    scene.leader().await?;
     Ok(sent as f64 * 60.0 / span.as_secs_f64())
 }
 
@@ -145,12 +145,22 @@ impl Scene {
         Ok(Self { seats: [ada, ben, cyd] })
     }
 
-    /// The one that beats now.
-    fn leader(&self) -> Result<&Seat> {
-        let lately = Instant::now() - Duration::from_secs(1);
-        let mut beating = self.seats.iter().filter(|seat| !seat.beats_since(lately).is_empty());
-        let leader = beating.next().with_context(|| format!("nobody beats\n{}", self.told()))?;
-        ensure!(beating.next().is_none(), "two beat before the fault\n{}", self.told());
+    /// The one that beats next, and alone.
+    async fn leader(&self) -> Result<&Seat> {
+        let now = Instant::now();
+        let [ada, ben, cyd] = &self.seats;
+        let beats = async {
+            tokio::select! {
+                _ = ada.beat_after(now) => ada,
+                _ = ben.beat_after(now) => ben,
+                _ = cyd.beat_after(now) => cyd,
+            }
+        };
+        let leader = timeout(GIVE_UP, beats).await;
+        let leader = leader.with_context(|| format!("nobody beats\n{}", self.told()))?;
+        let lately = now - Duration::from_secs(1);
+        let beating = self.seats.iter().filter(|seat| !seat.beats_since(lately).is_empty());
+        ensure!(beating.count() == 1, "two beat before the fault\n{}", self.told());
         Ok(leader)
     }
 

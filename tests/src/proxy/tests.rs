@@ -8,7 +8,7 @@ use tokio::time::{Duration, timeout};
 
 use super::*;
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(90);
 /// What never comes does not come within this time.
 const NEVER: Duration = Duration::from_millis(200);
 

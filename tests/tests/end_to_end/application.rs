@@ -166,9 +166,9 @@ async fn one_is_told_yes_at_a_time_and_an_observer_follows_each_change() {
     let nobody = olga.asked().await;
     assert_eq!((&nobody["leading"], &nobody["leader"]), (&Value::Bool(false), &Value::Null));
 
-    let mut ada = stage.candidate("ada", &["--failover", "3s"]).await;
+    let mut ada = stage.candidate("ada", &["--failover", "10s"]).await;
     let first = ada.leads().await;
-    let ben = stage.candidate("ben", &["--failover", "3s"]).await;
+    let ben = stage.candidate("ben", &["--failover", "10s"]).await;
     assert_eq!((ben.follows("ada").await, olga.follows("ada").await), (first, first));
     let (mut of_ben, mut of_olga) = (Stream::of(&ben).await, Stream::of(&olga).await);
     let told = of_ben.tells(|told| told["leader"]["term"] == first).await;

@@ -22,7 +22,7 @@ use tenure_tests::{Candidate, Reports, SERVICE, Store, examples, tools};
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(180);
 const TOKEN: &str = "only-for-tests";
 
 fn component(name: &str) -> PathBuf {

@@ -19,7 +19,7 @@ use std::net::{SocketAddr, TcpListener as StdListener};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tenure_tests::{BEAT_HANDLER, Candidate, Group, Sink, Store};
+use tenure_tests::{BEAT_HANDLER, Candidate, Group, Sink, Store, reserved};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio::sync::watch;
@@ -319,13 +319,15 @@ async fn a_collector_of_one_signal_gets_that() {
 async fn nobody_waits_for_a_collector_that_hangs_or_is_gone() {
     let (_store, group) = stage().await;
     let hangs = StdListener::bind("127.0.0.1:0").unwrap();
-    let gone = StdListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = reserved().unwrap();
     for (address, told) in [(hangs.local_addr().unwrap(), false), (gone, true)] {
-        let mut command = run(&group, address, &["--log-level", "debug", "--", "true"]);
+        // No store or machine that stands still for a while ends that.
+        let own = ["--lease", "60s", "--renew", "4s", "--log-level", "debug", "--", "true"];
+        let mut command = run(&group, address, &own);
         command.env("OTEL_EXPORTER_OTLP_TIMEOUT", "3600000");
         let mut ada = Candidate::spawn("ada", command).unwrap();
         let term = ada.event("elected", SOON).await.term();
-        // Longer than a validity, and more turns than one.
+        // More than one of each: whoever waits for the collector comes to none.
         for (name, count) in [("renewed", 4), ("turn-ended", 8)] {
             let enough = |_: &tenure_tests::Line| ada.count(name) >= count;
             ada.line(name, 0, SOON, enough).await;

@@ -9,7 +9,9 @@ use serde_json::Value;
 use tempfile::NamedTempFile;
 use tenure_store::sas::Scope;
 use tenure_tests::credential::with_sas;
-use tenure_tests::{Access, Candidate, Front, Group, Instead, Line, Sink, Store, asks, triggers};
+use tenure_tests::{
+    Access, Candidate, Front, Group, Instead, Line, Sink, Store, asks, reserved, triggers,
+};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -52,9 +54,7 @@ impl Stage {
 
     /// A candidate with a listener. By this address others reach it, and it takes orders.
     async fn open(&self, name: &str, more: &[&str]) -> (Candidate, String) {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let listen = listener.local_addr().unwrap().to_string();
-        drop(listener);
+        let listen = reserved().unwrap().to_string();
         let (address, token) = (format!("http://{listen}"), self.token.path().to_str().unwrap());
         let all = ["--listen", &listen, "--address", &address, "--control-token-file", token];
         (self.hidden(name, &[&all, more].concat()), address)
@@ -134,7 +134,8 @@ async fn a_trigger_has_its_turn_once_and_its_outcome_is_told_on_azurite() {
 }
 
 async fn has_its_turn(stage: &Stage) {
-    let (ada, _) = stage.open("ada", &[]).await;
+    // Nobody takes over.
+    let (ada, _) = stage.open("ada", &["--lease", "60s", "--request-timeout", "15s"]).await;
     let term = ada.event("elected", SOON).await.term();
     let (code, said) = stage.of_election(&["--id", "good-1", "--wait", "60s"]).await;
     assert_eq!(code, 0, "{said}\n{}", ada.transcript());

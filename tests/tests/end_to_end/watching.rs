@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Proxy, Sink, Store};
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Proxy, Sink, Store, reserved};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -51,7 +51,7 @@ impl Stage {
 
     /// A leader and a follower that watches it.
     async fn watched(&self) -> Watched {
-        let listen = free();
+        let listen = reserved().unwrap().to_string();
         let (asked, mut asks) = watch::channel(false);
         let witness = move |bytes: &[u8]| {
             let asks = bytes.windows(11).any(|window| window == b"GET /watch?");
@@ -60,7 +60,7 @@ impl Stage {
         let proxy = Proxy::start_with(listen.parse().unwrap(), witness).await.unwrap();
         let leader = self.start("ada", &listen, &format!("http://{}", proxy.address()));
         leader.event("elected", SOON).await;
-        let follower = self.start("ben", &free(), "http://127.0.0.1:1");
+        let follower = self.start("ben", &reserved().unwrap().to_string(), "http://127.0.0.1:1");
         let polled = follower.event("following", SOON).await.at;
         timeout(SOON, asks.wait_for(|asked| *asked)).await.unwrap().unwrap();
         // By now that is answered too.
@@ -76,11 +76,6 @@ struct Watched {
     /// Not before.
     next_poll: std::time::Instant,
     _proxy: Proxy,
-}
-
-/// An address on this machine that nobody has.
-fn free() -> String {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 /// The status of the answer.

@@ -96,7 +96,7 @@ pub struct Connection(BufReader<TcpStream>);
 impl Connection {
     pub fn open(address: SocketAddr) -> Connection {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
         Connection(BufReader::new(stream))
     }
 

@@ -123,8 +123,7 @@ fn overwrite(path: &Path, content: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn elections_come_and_go_with_the_names_of_a_list() {
-    let more =
-        "listen = \"127.0.0.1:0\"\nwhile-leading = true\ncommand = [\"/bin/sleep\", \"1000\"]\n";
+    let more = "listen = \"127.0.0.1:0\"\nlease = \"60s\"\nwhile-leading = true\ncommand = [\"/bin/sleep\", \"1000\"]\n";
     let mut scene = Scene::start("# none yet\n", more).await;
     let listening = |line: &Line| line.event["detail"].as_str().unwrap_or("").contains("listening");
     let address = scene.process.line("address", 0, SOON, listening).await;

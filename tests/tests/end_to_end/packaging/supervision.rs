@@ -7,7 +7,7 @@ use std::process::Command as Program;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tenure_tests::{Candidate, Group, Sink, Store, tools};
+use tenure_tests::{Candidate, Group, Sink, Store, reserved, tools};
 use tokio::process::Command;
 
 use super::stage::SOON;
@@ -81,7 +81,7 @@ async fn systemd_hears_of_everything_at_an_abstract_socket() {
 /// The account does not answer, which is no reason to be started again and again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_ready_although_the_account_does_not_answer() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = reserved().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();

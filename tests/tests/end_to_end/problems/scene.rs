@@ -14,7 +14,7 @@ use tenure_store::{KeyName, Request};
 use tenure_tests::credential::with_sas;
 use tenure_tests::{
     Access, BEAT_HANDLER, Candidate, Certificates, Credential, Front, Instead, Line, Mode,
-    Outsider, Proxy, asks,
+    Outsider, Proxy, asks, reserved,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -88,10 +88,7 @@ impl Scene {
                 let objects = Scope::Account { services: "b".into(), types: "o".into() };
                 Access::with(with_sas(&through, objects, "rwdc"))
             }
-            Cause::Refused => {
-                let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
-                at(&format!("http://{}", free.local_addr().unwrap()))
-            }
+            Cause::Refused => at(&format!("http://{}", reserved().unwrap())),
             Cause::NoName => at("http://nobody.invalid"),
             Cause::NoTrust | Cause::NoTls => {
                 let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();

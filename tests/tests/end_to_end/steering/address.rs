@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use tenure_tests::Candidate;
+use tenure_tests::{Candidate, reserved};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -114,7 +114,7 @@ async fn an_endless_answer_is_not_read() {
 async fn an_order_for_the_leader_goes_to_no_other_candidate() {
     let stage = Stage::embedded().await;
     // A port of the kernel's choice, which has to be known before.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = reserved().unwrap().port();
     let at = format!("127.0.0.1:{port}");
     let leader = leader(&stage, &format!("http://{at}")).await;
     let token = stage.token.path().to_str().unwrap();

@@ -1,16 +1,14 @@
 //! What operators get wrong: one clear line, exit code 2, and nothing has changed.
 
 use super::stage::{SOON, Stage, TOKEN, address, code, said};
+use tenure_tests::reserved;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_changes_by_mistake() {
     let stage = Stage::embedded().await;
     let leader = stage.started(&["ada"]).await.remove(0);
     let at = address(&leader).await;
-    let gone = {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        format!("http://{}", free.local_addr().unwrap())
-    };
+    let gone = format!("http://{}", reserved().unwrap());
     let short = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(short.path(), "short").unwrap();
     let wrong = tempfile::NamedTempFile::new().unwrap();

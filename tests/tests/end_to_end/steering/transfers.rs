@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use tenure_tests::{Candidate, Store};
+use tenure_tests::{Candidate, Store, reserved};
 
 use super::stage::{SOON, Stage, address, code, said};
 
@@ -88,7 +88,7 @@ async fn without_a_candidate_of_that_name_the_leader_goes_on() {
 async fn the_leader_is_found_by_the_address_on_record() {
     let stage = Stage::embedded().await;
     // A port of the kernel's choice, which has to be known before.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = reserved().unwrap().port();
     let (listen, url) = (format!("127.0.0.1:{port}"), format!("http://127.0.0.1:{port}/"));
     let token = stage.token.path().to_str().unwrap();
     let more =
