@@ -40,6 +40,19 @@ impl Deadline {
         self.at().saturating_sub(self.clock.now())
     }
 
+    /// Completes when the work must have ended, at most 100 ms late: for what a handler has started and cannot drop. Cancel
+    /// safe.
+    pub async fn over(&self) {
+        loop {
+            let left = self.remaining();
+            if left.is_zero() {
+                return;
+            }
+            // It can be moved to an earlier instant, and timers stand still while a machine sleeps.
+            tokio::time::sleep(left.min(Duration::from_millis(100))).await;
+        }
+    }
+
     /// Whether this is a clone of `other`.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.at, &other.at)
@@ -71,4 +84,22 @@ impl Deadline {
 
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{BootClock, Clock as _};
+
+    #[tokio::test]
+    async fn whoever_waits_for_its_end_hears_of_an_earlier_one() {
+        let clock = BootClock::new();
+        let deadline = Deadline::new(clock.reading(), Duration::MAX);
+        let mut over = std::pin::pin!(deadline.over());
+        let at_once = tokio::time::timeout(Duration::ZERO, &mut over).await;
+        assert!(at_once.is_err(), "it is not over");
+        deadline.set(clock.now() + Duration::from_millis(1));
+        over.await;
+        assert!(deadline.passed());
+    }
 }

@@ -32,8 +32,9 @@
 //!
 //!     // The work of the leader: an async function, or a component (`handler::ComponentHandler`).
 //!     let work = handler::from_fn(|turn, lease| async move {
-//!         // `term` never falls: let the sink refuse a smaller one than it has seen.
-//!         println!("slot {} under term {}, {:?} left", turn.slot, turn.term, lease.remaining());
+//!         // Terms rise: let the sink refuse a smaller one than it has seen.
+//!         let slot = tenure::contract::rfc3339(turn.slot);
+//!         println!("slot {slot} under term {}, {:?} left", turn.term, lease.remaining());
 //!         Ok(())
 //!     });
 //!
@@ -61,6 +62,21 @@
 //! ```
 //!
 //! A process with many elections, which come and go, adds them to [`elections::Tenure`].
+//!
+//! # Coming from client-go
+//!
+//! | `leaderelection` | here |
+//! |---|---|
+//! | `OnStartedLeading(ctx)` | the handler, with [`settings::Schedule::WhileLeading`] |
+//! | `ctx.Done()` | its future is dropped; [`Deadline::over`] for what it started; [`handler::Handler::stopped`] is waited for |
+//! | `OnStoppedLeading` | the end of the handler's future; what follows `run`, where it leaves; [`runner::Event::StoodDown`] is for logs |
+//! | `OnNewLeader`, `GetLeader` | [`runner::Event::Following`], [`elections::Handle::watch`] |
+//! | `IsLeader` | [`elections::Handle::leads`] |
+//! | `Identity` | [`settings::Settings::name`] |
+//! | `LeaseDuration`, `RenewDeadline`, `RetryPeriod` | `lease`, `lease` less `margin`, `renew` and `poll` of [`settings::Settings`] |
+//! | `ReleaseOnCancel` | always, when `leave` completes; not when the future of `run` is dropped |
+//! | `HealthzAdaptor` | `/healthz` of the feature `server` |
+//! | `Run` returns when the leadership is lost | it contends again, and returns only after `leave` |
 //!
 //! # Features
 //!

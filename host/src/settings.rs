@@ -72,9 +72,10 @@ pub struct Settings {
     /// longer is stopped, and ends the leadership.
     pub turn_timeout: Option<Duration>,
     /// How many failed turns in a row end the leadership, up to 1000; 0: never. Default 3; with
-    /// [`Schedule::WhileLeading`] 1.
+    /// [`Schedule::WhileLeading`] 1. A panic and a time-out end it at once.
     pub max_failures: Option<u32>,
-    /// How long a candidate whose work failed stays out at first: 1 s to an hour, by default 30 s.
+    /// How long a candidate whose work failed stays out at first: 1 s to an hour, by default 30 s. It is a random time from
+    /// half of this to all of it, and doubles each time until a turn succeeds.
     pub cool_down: Option<Duration>,
     /// Who should lead: up to 1000. A leader hands over to a candidate of higher priority, if both have one.
     pub priority: Option<u32>,
@@ -97,7 +98,9 @@ pub enum Schedule {
         /// By its IANA name, like `Europe/Berlin`; none is UTC.
         time_zone: Option<String>,
     },
-    /// No timer: one turn begins with the leadership, and may last as long. When it ends, so does the leadership. Jitter,
+    /// No timer: one turn begins with the leadership, and may last as long. When it ends, so does the leadership. After
+    /// `Ok` the candidate contends again after two polls; an error or a panic keeps it out for the
+    /// [cool-down](Settings::cool_down). Work that has nothing to return ends with `std::future::pending().await`. Jitter,
     /// a rule for missed slots, a delivery and a turn's time-out are refused beside it.
     WhileLeading,
 }
@@ -107,7 +110,8 @@ pub enum Schedule {
 #[non_exhaustive]
 pub enum Credential {
     /// What the environment of this process says, as for the program `tenure`: `docs/security.md` lists the
-    /// variables, some of which platforms set. Its other variables are not read.
+    /// variables, some of which platforms set; [`names`] has them all. Its other variables are not read. A
+    /// `TokenCredential` of the Azure SDK cannot be given: the component asks for tokens itself.
     Environment,
     /// A connection string with a key or a shared access signature, or `UseDevelopmentStorage=true`.
     ConnectionString(Secret),
@@ -116,7 +120,9 @@ pub enum Credential {
 }
 
 impl Settings {
-    /// A candidate of that election, with defaults for everything else.
+    /// A candidate of that election, with defaults for everything else. **Without a [`schedule`](Settings::schedule) or
+    /// [`on_start`](Settings::on_start) the leader runs nothing.** For work that lasts as long as the leadership, set
+    /// [`Schedule::WhileLeading`].
     pub fn new(election: impl Into<String>, credential: Credential) -> Self {
         Self {
             election: election.into(),

@@ -1,7 +1,8 @@
 //! When a process is asked to end.
 
 /// Completes when this process is asked to end: by Ctrl-C, and on Unix by SIGTERM, which service managers, containers and
-/// Kubernetes send. From the first poll on, neither of them ends the process by itself.
+/// Kubernetes send. From the first poll on, neither of them ends the process by itself, also when this has completed. A
+/// second one ends it with `tokio::spawn(async { terminated().await; terminated().await; std::process::exit(1) })`.
 ///
 /// # Panics
 ///

@@ -3,6 +3,7 @@
 //!
 //! Unlike `tenure run` it cannot renew the lease while the handler works, nor stop it: each turn must
 //! be over within the lease less the margin. Choose the lease for that (`TENURE_LEASE`, up to 60 s).
+//! Its clock stands still while the machine sleeps, and nobody tells it to leave: when it ends, its lease expires.
 //! It sends no `report.background` either, and does not say that it does (`TENURE_BACKGROUND`): so the election
 //! refuses `TENURE_FAILOVER` here.
 #![cfg_attr(
@@ -26,7 +27,7 @@ mod service {
         generate_all,
     });
 
-    use tenure::election::types::{Event, Outcome, Role};
+    use tenure::election::types::{Event, Outcome, Role, Turn};
     use tenure::election::{election, leader_handler};
 
     struct Service;
@@ -56,11 +57,21 @@ mod service {
                 }
                 state = Some(report.state);
                 if let Some(turn) = report.run {
-                    let outcome = match leader_handler::on_tick(&turn) {
-                        Ok(()) => Outcome::Succeeded,
-                        Err(problem) => {
-                            eprintln!("turn of term {}: {problem}", turn.term);
-                            Outcome::Failed
+                    // The step took some of it.
+                    let left =
+                        Duration::from_nanos(turn.valid_for).saturating_sub(taken_at.elapsed());
+                    let outcome = if left.is_zero() {
+                        Outcome::NotStarted
+                    } else {
+                        match leader_handler::on_tick(&Turn {
+                            valid_for: nanoseconds(left),
+                            ..turn.clone()
+                        }) {
+                            Ok(()) => Outcome::Succeeded,
+                            Err(problem) => {
+                                eprintln!("turn of term {}: {problem}", turn.term);
+                                Outcome::Failed
+                            }
                         }
                     };
                     event = Some(Event::TurnEnded(outcome));

@@ -100,7 +100,7 @@ fn without_handler(linker: &mut Linker<Context>) -> wasmtime::Result<()> {
 
 impl ElectionComponent {
     /// The embedded component. `clock` is the one that the runner uses. It is compiled, unless it is in the engine's cache,
-    /// which may take a second.
+    /// which may take a second, in which this thread blocks: where others need it, use `spawn_blocking`.
     ///
     /// # Errors
     ///
@@ -437,11 +437,14 @@ impl ElectionComponent {
         Ok(answer)
     }
 
-    /// Asks for a turn outside the schedule, by a trigger of that id, or tells what became of it. See the WIT.
+    /// Asks for a turn outside the schedule, by a trigger of that id, or tells what became of it. An `id` is 1 to 64
+    /// letters, digits, dots, hyphens and underscores. The same one again does no harm: to retry, use the same. Eight may
+    /// wait; one that is not claimed within an hour has no turn.
     ///
     /// # Errors
     ///
-    /// The inner one when it was not placed, or the service could not be asked.
+    /// The inner one when it was not placed, or the service could not be asked. With class `Unreachable`, `Unavailable` or
+    /// `Nonsense` it may have been placed all the same. The outer one when the component failed: it may have been placed.
     pub async fn trigger(
         &self,
         id: &str,
@@ -453,11 +456,15 @@ impl ElectionComponent {
     }
 
     /// Breaks the lease, whoever holds it, after at most `period` (whole seconds, up to 60), or
-    /// when it runs out. Returns how long it is still held.
+    /// when it expires. Returns how long it is still held.
+    ///
+    /// Without a `period` no two leaders overlap. **With one that is shorter than the rest of the lease, two may act until
+    /// the next renewal of the old one fails.**
     ///
     /// # Errors
     ///
-    /// The inner one when the service refused or could not be asked.
+    /// The inner one when the service refused or could not be asked. With class `Unreachable`, `Unavailable` or `Nonsense` it
+    /// may have been broken all the same. The outer one when the component failed: it may have been broken.
     pub async fn break_lease(
         &self,
         period: Option<Duration>,

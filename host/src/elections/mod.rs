@@ -44,10 +44,14 @@ use tokio::sync::watch;
 ///     });
 ///     handles.push(tenure.add(tenure.candidate(settings, work)).await?);
 /// }
-/// // Later: what one of them is now, and whenever that changes.
+/// // What one of them is now, and whenever that changes.
 /// let mut role = handles[0].watch();
 /// while !matches!(*role.borrow_and_update(), Role::Leading { .. }) {
 ///     role.changed().await?;
+/// }
+/// // Whether it may act, asked before each thing that is done outside its handler.
+/// if let Some(term) = handles[0].leads() {
+///     println!("it acts under term {term}");
 /// }
 /// // It stops its work and releases its lease; the other one goes on.
 /// handles.remove(0).leave().await;
@@ -76,7 +80,7 @@ pub enum Role {
     /// Not known yet, or nobody is known to lead.
     #[default]
     Undecided,
-    /// It leads.
+    /// It leads, or did until now: `valid` decides (see [`leads`](Role::leads)).
     Leading {
         /// The fencing token.
         term: u64,
@@ -98,7 +102,8 @@ pub enum Role {
 
 impl Tenure {
     /// No election yet, on a thread of its own. The component is compiled, unless it is in the cache, which may take a
-    /// second. When this is dropped, the thread ends: all work stops, and leases expire.
+    /// second, in which this thread blocks: where others need it, use `spawn_blocking`. When it is dropped, the
+    /// thread ends, and leases expire: work ends at its next `.await`, and nobody waits for it. [`leave`](Self::leave) does.
     ///
     /// # Errors
     ///
@@ -138,6 +143,9 @@ impl Tenure {
     ///
     /// Its turns run on the runtime that this is called in, which must outlast it: without it, each turn fails. A runtime of
     /// the calling thread alone runs them only while that is inside `block_on`.
+    ///
+    /// A runner with a component of its own may be added too, one that is
+    /// [trusting](ElectionComponent::trusting) other authorities for example.
     ///
     /// Two candidates of one election are two that contend. Give them [names](crate::settings::Settings::name) that differ.
     ///
@@ -189,6 +197,12 @@ impl Handle {
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Role> {
         self.role.clone()
+    }
+
+    /// The term of this process, if it leads and may act at this instant, as [`Role::leads`].
+    #[must_use]
+    pub fn leads(&self) -> Option<u64> {
+        self.role.borrow().leads()
     }
 
     /// Leaves the election: lets a running turn end within the grace of its runner or stops it, releases the lease, and
@@ -243,6 +257,16 @@ fn seen(
 }
 
 impl Role {
+    /// Its term, if it leads and may act at this instant. None also where it is shown as the leader, but its time is over:
+    /// a step may be under way then, or the machine was suspended.
+    #[must_use]
+    pub fn leads(&self) -> Option<u64> {
+        match self {
+            Self::Leading { term, valid } if !valid.passed() => Some(*term),
+            _ => None,
+        }
+    }
+
     /// Becomes what a report says that is counted from `taken_at`. Whether that is a change.
     fn becomes(&mut self, told: &contract::Role, taken_at: Duration, clock: &Reading) -> bool {
         let next = match (told, &*self) {

@@ -82,6 +82,11 @@ fn a_renewal_is_no_change_and_the_end_of_a_leadership_is_one() {
     assert!(!role.becomes(&leading(7), now + second, &clock));
     assert_eq!(valid.at(), now + 2 * second);
     assert!(!role.ends(Some(6)), "that was over already");
+    valid.set(Duration::MAX);
+    assert_eq!(role.leads(), Some(7));
+    // It is shown as the leader until a step has told otherwise.
+    valid.set(now);
+    assert_eq!((role.leads(), matches!(role, Role::Leading { .. })), (None, true));
     assert!(role.ends(Some(7)) && valid.passed() && matches!(role, Role::Undecided));
     assert!(!role.ends(Some(7)));
     assert!(role.becomes(&leading(8), now, &clock));

@@ -12,8 +12,10 @@ use tokio::task::spawn_blocking;
 #[derive(Clone, Debug)]
 pub struct FunctionHandler<F>(F);
 
-/// Makes a handler of an async function. An error is a failed turn; its text, with what led to it, is logged.
-/// It may be of any kind: `?` passes one on, and `Err("why".into())` says it in words.
+/// Makes a handler of an async function, which is called for each turn. An error is a failed turn; its text, with what
+/// led to it, is logged. It may be of any kind: `?` passes one on, and `Err("why".into())` says it in words. A number
+/// of them in a row end the leadership ([`max_failures`](crate::settings::Settings::max_failures)). A panic ends it at
+/// once.
 ///
 /// The future is dropped at the end of the leadership, at its next `.await`: a function that
 /// computes for long should ask [`Deadline::passed`] now and then.
@@ -57,7 +59,8 @@ pub struct BlockingHandler<F> {
 ///
 /// Nobody can stop it: at the end of the leadership it has to return by itself, and has to ask [`Deadline::passed`]
 /// for that before each thing that it does. The lease is not released before it has returned. What it writes
-/// after its deadline, only the term protects.
+/// after its deadline, only the term protects. One that never returns also keeps its runtime from ending, and with that
+/// `main`: [`Runtime::shutdown_timeout`](tokio::runtime::Runtime::shutdown_timeout) waits no longer than it is told.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -92,6 +95,10 @@ where
             let function = self.function.clone();
             let ended = spawn_blocking(move || {
                 let _runs = runs;
+                // All threads may have been taken until now.
+                if lease.passed() {
+                    return Err("the leadership ended before the function began".into());
+                }
                 function(turn, lease)
             });
             match ended.await {
@@ -114,6 +121,8 @@ where
 mod tests {
     use super::super::tests::{lease, turn};
     use super::*;
+    use crate::clock::{BootClock, Clock as _};
+    use std::time::Duration;
 
     #[tokio::test]
     async fn an_error_of_any_kind_is_told_with_what_led_to_it() {
@@ -137,6 +146,15 @@ mod tests {
         assert_eq!(work.on_tick(turn(), lease()).await, TurnEnd::Failed(told));
         let work = from_fn(|_, _| async { Err("in words".into()) });
         assert_eq!(work.on_tick(turn(), lease()).await, TurnEnd::Failed("in words".to_owned()));
+    }
+
+    /// All threads of the runtime may have been taken for that long.
+    #[tokio::test]
+    async fn a_function_whose_time_is_over_does_not_begin() {
+        let work = from_blocking_fn(|_, _| panic!("it begins"));
+        let over = Deadline::new(BootClock::new().reading(), Duration::ZERO);
+        let told = "the leadership ended before the function began".to_owned();
+        assert_eq!(work.on_tick(turn(), over).await, TurnEnd::Failed(told));
     }
 
     /// Its future is dropped, and it has not stopped before the function has returned.

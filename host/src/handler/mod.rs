@@ -20,11 +20,16 @@ pub use lines::{LineSink, Stream};
 use crate::contract::{Outcome, Turn};
 use crate::deadline::Deadline;
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// The handler of `examples/rust`, which this crate was built with: for the demo and the tests.
 #[doc(hidden)]
 #[cfg(feature = "example")]
 pub const EXAMPLE_HANDLER: &[u8] = include_bytes!(env!("TENURE_EXAMPLE_HANDLER"));
+
+/// How long a turn may go on when the candidate leaves, unless its handler or the runner says otherwise.
+pub const GRACE: Duration = Duration::from_secs(1);
 
 /// Runs the turns of a leader, one at a time.
 ///
@@ -40,19 +45,47 @@ pub trait Handler: Send + Sync + 'static {
     /// only after this is the turn over, so that the lease may be released. It is dropped unfinished when the runner
     /// gives up waiting.
     ///
-    /// Completes at once unless it is implemented.
+    /// It is awaited in the loop that renews the lease (with a [`Tenure`](crate::elections::Tenure): on the thread of
+    /// all elections, not on the runtime of turns). It must neither block nor panic.
+    ///
+    /// Completes at once unless it is implemented. A handler that wraps another one must pass this on: otherwise the
+    /// lease is released while the inner one still runs.
     fn stopped(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
+
+    /// How long a turn may go on when the candidate leaves or gives up its leadership, unless the runner is told
+    /// otherwise ([`Runner::grace`](crate::runner::Runner::grace)). 1 s unless it is implemented.
+    fn grace(&self) -> Duration {
+        GRACE
+    }
 }
 
-impl Handler for Box<dyn Handler> {
+impl<H: Handler + ?Sized> Handler for Box<H> {
     fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
         (**self).on_tick(turn, lease)
     }
 
     fn stopped(&self) -> BoxFuture<'_, ()> {
         (**self).stopped()
+    }
+
+    fn grace(&self) -> Duration {
+        (**self).grace()
+    }
+}
+
+impl<H: Handler + ?Sized> Handler for Arc<H> {
+    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+        (**self).on_tick(turn, lease)
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        (**self).stopped()
+    }
+
+    fn grace(&self) -> Duration {
+        (**self).grace()
     }
 }
 

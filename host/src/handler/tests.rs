@@ -102,7 +102,7 @@ async fn the_connections_of_a_turn_end_with_it() {
         // The server keeps the connection. The rest of the request may still come, then the end.
         while peer.read(&mut request).await.unwrap() > 0 {}
     };
-    let served = tokio::time::timeout(Duration::from_secs(20), serve);
+    let served = tokio::time::timeout(Duration::from_secs(90), serve);
     let (end, served) = tokio::join!(handler.on_tick(turn(), lease()), served);
     assert_eq!(end, TurnEnd::Succeeded);
     served.expect("the connection is closed");

@@ -202,12 +202,12 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     pub(super) fn leave(&mut self) {
         let now = self.now();
         // Before anything is given up.
-        self.tell(Event::Leaving { grace: self.runner.grace });
+        self.tell(Event::Leaving { grace: self.runner.time_to_end() });
         self.leaving = Some(now);
         // What went out beside the steps stays answered.
         self.orders.retain(|word| matches!(word, Word::Answered(_)));
         if let Some(turn) = &mut self.turn {
-            turn.give_grace(now.saturating_add(self.runner.grace));
+            turn.give_grace(now.saturating_add(self.runner.time_to_end()));
         }
         self.enforce();
     }
@@ -259,7 +259,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
 
     /// The leadership is about to be given up, after the turn that runs.
     fn wind_down(&mut self) {
-        let end = self.now().saturating_add(self.runner.grace);
+        let end = self.now().saturating_add(self.runner.time_to_end());
         if let Some(turn) = &mut self.turn
             && !turn.has_grace()
         {

@@ -96,7 +96,7 @@ pub enum Event {
         before: Box<Outlook>,
     },
     /// This candidate leads no longer. It is for logs: the turn was cut at its [`Deadline`](crate::Deadline), and this
-    /// comes when the step that was under way then is over.
+    /// comes when the step that was under way then is over. The handler may still be stopping; `TurnEnded` says when it has.
     StoodDown {
         /// The term that ended.
         term: u64,
@@ -142,7 +142,8 @@ pub enum Event {
         /// Where it was written to.
         stream: Stream,
     },
-    /// The candidate has left the election. The last event.
+    /// The candidate has left the election. The last event. If it could not leave in time, a `Problem` says so, no
+    /// `StoodDown` came before, and its lease expires. It does not come when the future of `run` is dropped.
     Stopped,
 }
 

@@ -13,6 +13,7 @@ mod tests;
 pub(crate) mod trace;
 mod turn;
 
+pub use crate::handler::GRACE;
 pub use elector::Elector;
 pub(crate) use event::milliseconds;
 pub use event::{Class, Event, Reason};
@@ -34,9 +35,6 @@ use tokio::sync::{Notify, mpsc, watch};
 use tracing::Instrument as _;
 use turn::RunningTurn;
 
-/// How long a turn may go on when the candidate leaves, unless it is told otherwise.
-pub const GRACE: Duration = Duration::from_secs(1);
-
 /// The longest that a step may take: far more than its requests may.
 const STEP_LIMIT: Duration = Duration::from_secs(120);
 
@@ -51,7 +49,7 @@ pub struct Runner<E, C> {
     elector: E,
     handler: Arc<dyn Handler>,
     clock: C,
-    grace: Duration,
+    grace: Option<Duration>,
     turns: Option<Handle>,
     ready: watch::Receiver<bool>,
     hints: Arc<Notify>,
@@ -68,7 +66,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
             elector,
             handler: Arc::new(handler),
             clock,
-            grace: GRACE,
+            grace: None,
             turns: None,
             ready: watch::Sender::new(true).subscribe(),
             hints: Arc::default(),
@@ -78,11 +76,11 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     }
 
     /// How long a running turn may go on when the candidate is to leave, so that it ends by
-    /// itself. 1 s unless it is set; zero stops it at once. Its lease is renewed meanwhile; when
+    /// itself. That of its [handler](Handler::grace) unless it is set, 1 s for most; zero stops it at once. Its lease is renewed meanwhile; when
     /// that fails, the turn ends with its validity, however much grace is left.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
+        self.grace = Some(grace);
         self
     }
 
@@ -147,6 +145,10 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         self
     }
 
+    fn time_to_end(&self) -> Duration {
+        self.grace.unwrap_or_else(|| self.handler.grace())
+    }
+
     fn is_ready(&self) -> bool {
         *self.ready.borrow()
     }
@@ -181,8 +183,13 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     /// within 10 s, its lease is not released but expires. Dropping the returned future ends the work too, but leaves the
     /// lease to run out.
     ///
+    /// So give it a signal as `leave`, and do not race it against one in `select!`.
+    ///
     /// Beside a handler that computes for long without an `.await`, the runtime needs a second
     /// worker thread, or turns one [of their own](Runner::turns_on).
+    ///
+    /// [`ElectionComponent::check`](crate::component::ElectionComponent::check) judges the settings: call it first. With
+    /// wrong ones this contends for nothing, and tells a problem each second.
     ///
     /// # Panics
     ///

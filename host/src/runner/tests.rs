@@ -192,12 +192,18 @@ impl Handler for Work {
     fn on_tick(&self, turn: Turn, _lease: Deadline) -> BoxFuture<'_, TurnEnd> {
         let log = self.log.clone();
         Box::pin(async move {
-            log.add(format!("work begins, term {}", turn.term));
+            let left = Duration::from_nanos(turn.valid_for);
+            let left = if left < seconds(12) { format!(", {left:?} left") } else { String::new() };
+            log.add(format!("work begins, term {}{left}", turn.term));
             let clock = log.clock.clone();
             let _guard = Guard(log);
             clock.sleep_until(clock.now() + self.lasts).await;
             TurnEnd::Succeeded
         })
+    }
+
+    fn grace(&self) -> Duration {
+        seconds(10)
     }
 }
 
@@ -223,14 +229,23 @@ fn play_with_orders(
     leave: u64,
     replies: impl IntoIterator<Item = Reply>,
 ) -> Vec<String> {
+    play_with(|runner| runner.grace(seconds(grace)), ordered, lasts, leave, replies)
+}
+
+fn play_with(
+    changed: impl FnOnce(Runner<Script, VirtualClock>) -> Runner<Script, VirtualClock>,
+    ordered: Vec<(u64, Order)>,
+    lasts: u64,
+    leave: u64,
+    replies: impl IntoIterator<Item = Reply>,
+) -> Vec<String> {
     let replies = Mutex::new(replies.into_iter().collect());
     VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
         let elector = Script { replies, log: log.clone() };
         let work = Work { lasts: seconds(lasts), log: log.clone() };
         let told = log.clone();
-        let mut runner = Runner::new(elector, work, clock.clone())
-            .grace(seconds(grace))
+        let mut runner = changed(Runner::new(elector, work, clock.clone()))
             .on_event(move |event| told.event(&event));
         let (order, mut orders) = mpsc::channel(8);
         let ordering = async {

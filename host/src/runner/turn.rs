@@ -53,7 +53,10 @@ impl RunningTurn {
         valid_until: Duration,
         clock: Reading,
     ) -> Self {
-        let (ordered, works) = (turn.clone(), handler.clone());
+        // Of the claim, some is gone: the handler is told what is left.
+        let left = valid_until.saturating_sub(clock.now());
+        let valid_for = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+        let (ordered, works) = (Turn { valid_for, ..turn.clone() }, handler.clone());
         let span = trace::of_turn(&turn);
         let spawn = |deadline| {
             runtime.spawn(async move { works.on_tick(ordered, deadline).await }.instrument(span))

@@ -18,9 +18,10 @@ use std::time::Duration;
 /// The work of a leader that is an application's: [`Handler`] of a candidate with
 /// [`Schedule::WhileLeading`](crate::settings::Schedule::WhileLeading), whose [`Board`] a [`Server`](super::Server)
 /// shows: the board must be told of each report and each event. Its turn ends by itself when the leadership is
-/// about to be given up and all that the application was told has run out, so the grace of the runner should be as
-/// long as a leader may act without a renewal ([`Periods::validity`](crate::settings::Periods)); with a shorter one
-/// the lease is released sooner, and the application must heed a denial within that time.
+/// about to be given up and all that the application was told has run out. Leave the runner's
+/// [`grace`](crate::runner::Runner::grace) as it is: with one that is shorter than a leader may act without a renewal
+/// ([`Periods::validity`](crate::settings::Periods)), the lease is released sooner, and the application must heed a
+/// denial within that time.
 ///
 /// Nobody preempts the application, and the candidate must leave no last will: its process may die while the
 /// application goes on.
@@ -71,6 +72,11 @@ impl<C: Clock> Handler for Application<C> {
             self.over().await;
             TurnEnd::Succeeded
         })
+    }
+
+    /// As long as it takes: what it was told runs out with the validity of the last renewal.
+    fn grace(&self) -> Duration {
+        Duration::from_secs(60)
     }
 }
 

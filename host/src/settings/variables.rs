@@ -61,7 +61,9 @@ impl Variables {
         Self::default()
     }
 
-    /// The settings among the variables of this process. Blank ones count as not set.
+    /// The settings among the variables of this process. Blank ones count as not set. Without
+    /// [`NAME`](names::NAME) the candidate is called `unnamed`: add one with
+    /// [`default_name`](super::default_name).
     pub fn from_env() -> Self {
         let mut variables = Self::new();
         for (name, value) in std::env::vars_os() {

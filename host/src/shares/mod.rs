@@ -36,7 +36,7 @@ use crate::clock::BootClock;
 use crate::component::{CheckError, ElectionComponent};
 use crate::contract::{Complaint, ProblemClass};
 use crate::handler::Handler;
-use crate::runner::{Class, Event, GRACE, Runner, trace};
+use crate::runner::{Class, Event, Runner, trace};
 use crate::settings::{Settings, names};
 use contender::Place;
 use std::fmt;
@@ -75,7 +75,7 @@ pub struct Shares {
     clock: BootClock,
     sign: Sign,
     count: u32,
-    grace: Duration,
+    grace: Option<Duration>,
     leave_within: Duration,
     turns: Option<Runtime>,
     events: Arc<dyn Fn(Option<Part>, Event) + Send + Sync>,
@@ -131,7 +131,7 @@ impl Shares {
             clock: clock.clone(),
             sign: Sign { member, weight: 1, most: None, pace },
             count,
-            grace: GRACE,
+            grace: None,
             leave_within: LEAVE_WITHIN,
             turns: None,
             events: Arc::new(|_, _| {}),
@@ -156,12 +156,13 @@ impl Shares {
     /// How long a running turn may go on when its share is handed over, as of [`Runner::grace`].
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
+        self.grace = Some(grace);
         self
     }
 
     /// How long it may take to hand everything over when this process leaves; 20 s unless it is set. What it still
-    /// holds then it releases.
+    /// holds then it releases, which takes up to the grace and 10 s more. Where Kubernetes kills after its usual 30 s, set
+    /// 10 s, or a longer `terminationGracePeriodSeconds`.
     #[must_use]
     pub fn leave_within(mut self, within: Duration) -> Self {
         self.leave_within = within;
@@ -190,7 +191,12 @@ impl Shares {
     /// Takes part until `leave` completes, with this work for each share that this process holds. Then it hands its
     /// shares over to the others, gives up the rest, and returns.
     ///
-    /// Dropping the returned future ends all work too, and leaves the leases to run out.
+    /// `work` is called in the loop that renews the leases, and must return at once. Dropping the returned future ends all
+    /// work too, and leaves the leases to expire.
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime of tokio; and when `work` or a callback panics: all work stops then, and leases expire.
     pub async fn run<H: Handler>(
         self,
         work: impl Fn(Part) -> H + Send + Sync,
@@ -235,9 +241,11 @@ impl Shares {
         let component = self.component.for_candidate(settings, &self.clock);
         let (events, refused) = (self.events.clone(), self.events.clone());
         let mut runner = Runner::new(component, work, self.clock.clone())
-            .grace(self.grace)
             .on_event(move |event| events(part, event))
             .on_report(place.shows());
+        if let Some(grace) = self.grace {
+            runner = runner.grace(grace);
+        }
         if let Some(turns) = &self.turns {
             runner = runner.turns_on(turns.clone());
         }

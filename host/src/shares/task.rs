@@ -94,6 +94,10 @@ impl<H: Handler> Handler for OfShare<H> {
     fn stopped(&self) -> BoxFuture<'_, ()> {
         self.1.stopped()
     }
+
+    fn grace(&self) -> Duration {
+        self.1.grace()
+    }
 }
 
 /// What a candidate does at the place that it is given. It is over when the place is dropped.

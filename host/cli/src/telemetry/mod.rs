@@ -291,6 +291,10 @@ impl Handler for Traced {
     fn stopped(&self) -> BoxFuture<'_, ()> {
         self.handler.stopped()
     }
+
+    fn grace(&self) -> Duration {
+        self.handler.grace()
+    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,24 @@ fn leaving_stops_the_work_and_then_leaves() {
     );
 }
 
+/// Nothing is set at the runner: the handler says how long.
+#[test]
+fn a_handler_may_ask_for_more_time_to_end() {
+    let replies = [leading(7).run(turn(7)).again_in(9), left(7)];
+    let seen = play_with(|runner| runner, Vec::new(), 5, 2, replies);
+    assert_eq!(seen[4..6], ["5 work ends", "5 turn succeeded"], "{seen:?}");
+    // What the runner is told counts more.
+    let usual = play_with_grace(1, 5, 2, [leading(7).run(turn(7)), left(7)]);
+    assert_eq!(usual[4..6], ["3 work ends", "3 turn cut-off"], "{usual:?}");
+}
+
+#[test]
+fn a_handler_is_told_what_is_left_of_its_leadership() {
+    let seen =
+        play(100, 9, [leading(7).run(turn(7)).takes(seconds(3)), lost(7, EndingReason::LeaseLost)]);
+    assert!(seen.contains(&"3 work begins, term 7, 9s left".to_owned()), "{seen:?}");
+}
+
 #[test]
 fn whoever_is_to_leave_before_it_began_contends_for_nothing() {
     assert_eq!(play(100, 0, []), ["0 step as new: leave", "0 stopped"]);
