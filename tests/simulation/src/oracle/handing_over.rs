@@ -83,7 +83,11 @@ fn orders(history: &History) -> Vec<Violation> {
         let requests = NAMING_REQUESTS + TO_COME_REQUESTS + GIVING_REQUESTS;
         let end = order.taken_in() + order.to_come() + slowly(history.grace);
         let end = end + requests * 2 * history.latency;
-        let leads = leaderships.iter().any(|t| t.who == who && t.from <= *at && t.to >= *at);
+        // One that was told to resign or to pause gives up already, after its turn, and says so.
+        let leads = leaderships
+            .iter()
+            .find(|t| t.who == who && t.from <= *at && t.to >= *at)
+            .is_some_and(|t| !was_told_to_give_up(history, who, t.from, *at));
         // Candidates leave what strangers wrote where announcements are left.
         let taken = between(history, 0, end)
             .iter()
@@ -311,6 +315,15 @@ impl Order<'_> {
             next.is_none_or(|win| win.lease == to)
         })
     }
+}
+
+fn was_told_to_give_up(history: &History, who: Who, from: Millis, to: Millis) -> bool {
+    between(history, from, to).iter().any(|entry| {
+        let What::Struck(Fault::Suspend | Fault::Resign, whom, _) = entry.what else {
+            return false;
+        };
+        whom.is_none_or(|whom| whom == who)
+    })
 }
 
 /// Whether strangers wrote beside the blob at a time from which that counted at `at`.
