@@ -119,8 +119,8 @@ fn refused(status: u16, code: &str) -> &'static str {
     match (status, code) {
         (403, "AuthenticationFailed") => {
             "the signature or token was refused; check this machine's clock, and that AccountKey is this account's \
-             key and was not rotated, that the SAS has started and not expired, or that the token is for \
-             https://storage.azure.com and of the account's directory"
+             key and not regenerated, that the SAS has started and not expired, or that the token is for \
+             https://storage.azure.com and of the account's tenant"
         }
         (403, "AuthorizationFailure") => {
             "access was refused; on Azure a network rule of the account keeps this machine out \
@@ -154,7 +154,7 @@ fn refused(status: u16, code: &str) -> &'static str {
         }
         (401, _) => {
             "the service found no credential that it accepts; check AccountName and AccountKey, or that the token is \
-             for https://storage.azure.com, of the account's directory, and has not expired"
+             for https://storage.azure.com, of the account's tenant, and has not expired"
         }
         (404, _) => {
             "the account was not found at this endpoint; check AccountName and BlobEndpoint"

@@ -201,7 +201,7 @@ fn is_to_wait(candidate: &str, hold: &mut Hold, context: &mut Context<'_>) -> bo
         let until = until.to_rfc3339();
         let detail = format!(
             "\"{candidate}\" has a higher priority, but kept losing the leadership (short leaderships in a row: \
-             {count}), so this leader goes on until {until}. Find out why. An order to hand over works at once"
+             {count}); find out why. This leader goes on until {until}, or until ordered to hand over"
         );
         context.report_problem(ProblemClass::Order, detail);
     }

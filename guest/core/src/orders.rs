@@ -103,11 +103,10 @@ impl HandOver {
     pub fn failure(&self, works: bool) -> &'static str {
         match self.successor {
             _ if !self.named => {
-                "its name could not be recorded, so it did not see the order; find out why writes of the record fail"
+                "the successor's name could not be recorded, so it was not told; find out why record writes fail"
             }
             _ if !self.asked => {
-                "its announcement, on the blob beside the election's, could not be read in time; \
-                 try again when the service answers faster"
+                "the successor's announcement could not be read in time; try again when the service answers faster"
             }
             None if self.fresh_until == Moment::ZERO => {
                 "no candidate of that name announced itself: it is not running, is paused, or may not write beside \

@@ -20,7 +20,7 @@ const REMEMBERED: usize = 6;
 
 /// What to do about two schedules.
 pub(super) const SEPARATE: &str =
-    "give every job an election of its own (during a change of schedule this is normal)";
+    "give every job its own election, unless its schedule is just being changed";
 
 /// What kind of thing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

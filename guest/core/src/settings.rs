@@ -420,12 +420,12 @@ impl<'e> Reader<'e> {
     }
 
     fn priority(&mut self) -> Option<u32> {
-        let advice = "the highest leads; give each candidate one, 0 to those that stand by";
+        let advice = "the highest leads; give each candidate one, and standbys 0";
         self.number(variable::PRIORITY, 0..=MOST_PRIORITY, advice)
     }
 
     fn max_tenure(&mut self, timings: Option<&Timings>) -> Option<Duration> {
-        let advice = "choose much longer than a lease, like 1h; the leadership changes each time";
+        let advice = "choose far more than a lease, like 1h; the leader changes each time";
         let least = timings.map_or(Duration::ZERO, |timings| 4 * timings.lease);
         self.duration_in(variable::MAX_TENURE, least..=LONGEST_TENURE, advice)
     }

@@ -206,7 +206,7 @@ impl Wanted {
             breach(
                 setting,
                 format!(
-                    "a renewal every {} and two tries of {} each do not fit into the {} that \
+                    "a renewal every {} and two attempts of {} each exceed the {} for which \
                      a leader may act, with a lease of {} and a margin of {}",
                     format_duration(renew),
                     format_duration(timeout + BACK_OFF),

@@ -133,7 +133,7 @@ impl Reader<'_> {
                 }
             },
             (Some(_), Some(_)) => {
-                self.complain(file, format!("is set beside {name}"), "keep one of the two");
+                self.complain(file, format!("excludes {name}"), "keep one of the two");
                 None
             }
         }

@@ -21,7 +21,7 @@ use tenure::contract::{LeaseState, Problem, ProblemClass, Snapshot, class_name};
 use tenure::egress::Authorities;
 use tokio::runtime::Handle;
 
-/// The settings are right, but the account was not reached, or refused.
+/// The settings are right, but the account did not answer, or refused the read.
 const NOT_REACHED: u8 = 1;
 
 pub(super) async fn check(line: &CommandLine) -> ExitCode {

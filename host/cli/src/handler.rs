@@ -68,7 +68,7 @@ pub(super) enum Found {
 /// What people have to know of an application that asks.
 const NOBODY_PREEMPTS: &str = "nobody preempts the application that asks /leader: it must stop itself when the time \
                                that it was given is over, and pass the term on to whatever it writes to. If this \
-                               process dies while it leads, the others wait until its lease ends, since the \
+                               process dies while it leads, the others wait until its lease expires, since the \
                                application may go on";
 
 /// What a shell understands where it stands alone, and a program hardly ever.

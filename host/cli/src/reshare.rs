@@ -110,9 +110,9 @@ fn consequences(election: &str, plan: &Plan, count: u32) -> String {
 fn done(election: &str, count: u32, led: bool) -> String {
     let election = printable(election);
     let next = match led {
-        true => "Its leader closes the old ones, and then begins the new ones",
+        true => "The coordinator closes the old shares, and then begins the new ones",
         false => {
-            "Nobody leads it now: the next leader closes the old ones, and then begins the new ones"
+            "There is no coordinator now: the next one closes the old shares, and then begins the new ones"
         }
     };
     format!(
@@ -141,7 +141,10 @@ mod tests {
         assert!(told.starts_with("All work of jobs/orders stops"), "{told}");
         assert!(told.contains("each of its 8 shares") && told.contains("split into 5."), "{told}");
         let told = done("jobs/orders", 5, true);
-        assert!(told.ends_with("tenure shares jobs/orders\n") && told.contains("Its leader"));
-        assert!(done("jobs/orders", 5, false).contains("Nobody leads it now"));
+        assert!(
+            told.ends_with("tenure shares jobs/orders\n")
+                && told.contains("The coordinator closes")
+        );
+        assert!(done("jobs/orders", 5, false).contains("There is no coordinator now"));
     }
 }

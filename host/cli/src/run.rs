@@ -167,7 +167,7 @@ async fn take_part(
     let is_short = AtomicBool::new(short.is_some());
     also.extend(short);
     also.extend(no_will.map(|why| {
-        format!("no last will ({why}): if this process dies while it leads, the others wait until its lease ends")
+        format!("no last will ({why}): if this process dies while it leads, the others wait until its lease expires")
     }));
     let telemetry = Telemetry::start(&roster, places, &clock, &own_log);
     let (changed, link) = (Arc::new(Notify::new()), link.and_then(Result::ok));

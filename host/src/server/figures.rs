@@ -199,7 +199,7 @@ const FIGURES: [Figure; 25] = [
     ),
     counter(
         "tenure_preemptions",
-        "Turns that were stopped: at their time limit, or when the leadership ended",
+        "Turns that were stopped: at their time-out, or when the leadership ended",
         Counted(|counts| counts.preempted),
     ),
     counter(

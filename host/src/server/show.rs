@@ -190,7 +190,7 @@ fn word(role: &Role) -> &'static str {
     match role {
         Role::Leading { .. } => "leads",
         Role::Following(_) => "follows",
-        Role::Undecided => "looks",
+        Role::Undecided => "undecided",
         Role::Left => "left",
     }
 }

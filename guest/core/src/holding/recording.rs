@@ -219,8 +219,8 @@ fn decide(hold: &mut Hold, context: &mut Context<'_>) {
             (None, None) => format!("the slot {}", slot.to_rfc3339()),
         };
         let detail = format!(
-            "{what} is abandoned after attempt {attempt}, the last one allowed; find out why \
-             they failed. TENURE_MAX_ATTEMPTS sets their number"
+            "{what} is abandoned after its last attempt ({attempt}); find out why all attempts failed. \
+             TENURE_MAX_ATTEMPTS limits them"
         );
         context.report_problem(ProblemClass::Work, detail);
     }

@@ -90,8 +90,8 @@ impl Record {
             return Ok(());
         }
         let detail = format!(
-            "the record of {election} has the term {}, more than ten years ahead of the service's clock, in \
-             seconds; {UNTOUCHED}. Find out who else may write to the blob, and delete it \
+            "the record of {election} has the term {}: as a Unix time, over ten years ahead of the service's \
+             clock; {UNTOUCHED}. Find out who else may write to the blob, and delete it \
              while no candidate runs. Terms then start from the present time again, so reset the highest term in \
              every sink",
             self.term
@@ -118,7 +118,7 @@ impl Record {
                     RecordError::Garbled(field) => field,
                     _ => "its format",
                 };
-                format!("the record of {election}, once written, could not be read again: {part}")
+                format!("the next record of {election} would be unreadable: {part}")
             }
         };
         let advice =

@@ -257,7 +257,7 @@ impl Reader<'_> {
         };
         let (prefix, rest) = segments.split_at(usize::from(own).min(segments.len()));
         if !rest.is_empty() && !is_of_election(rest) {
-            let problem = "the SAS is for another container or blob than the election's";
+            let problem = "the SAS is not for the election's container or blob";
             self.complain(variable::SAS_TOKEN, problem, ADVICE);
         }
         let prefix = prefix.iter().map(|segment| format!("/{segment}")).collect();
@@ -311,7 +311,7 @@ impl Reader<'_> {
     fn agree_on_endpoint(&mut self, setting: &'static str, origin: &str) {
         let Some(url) = self.given(variable::SERVICE_ENDPOINT) else { return };
         if Endpoint::parse(&url).is_ok_and(|endpoint| endpoint.origin != origin) {
-            let problem = format!("names another address than {setting}");
+            let problem = format!("is not the address in {setting}");
             self.complain(variable::SERVICE_ENDPOINT, problem, "leave one of the two out");
         }
     }
@@ -324,7 +324,7 @@ impl Reader<'_> {
         let endpoint = address.and_then(|(address, _)| Endpoint::parse(address.trim()).ok());
         let other = endpoint.and_then(|endpoint| endpoint.named_account());
         if other.is_some_and(|other| other != account.name()) {
-            let problem = "is for another account than the credential that is used";
+            let problem = "is not for the account of the credential that is used";
             self.complain(variable::SAS_TOKEN, problem, "leave one of the two out");
         }
     }
@@ -334,7 +334,7 @@ impl Reader<'_> {
         if let (Some(name), Some(account)) = (self.given(variable::ACCOUNT), account)
             && name.trim() != account
         {
-            let problem = format!("names another account than {setting}");
+            let problem = format!("is not the account in {setting}");
             self.complain(variable::ACCOUNT, problem, "leave one of the two out");
         }
     }

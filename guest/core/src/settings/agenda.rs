@@ -46,7 +46,7 @@ impl Reader<'_> {
         let cron = self.cron();
         let both = [variable::EVERY, variable::CRON].map(|name| self.get(name).is_some());
         if both == [true; 2] {
-            let problem = format!("is set beside {}", variable::EVERY);
+            let problem = format!("excludes {}", variable::EVERY);
             self.complain(variable::CRON, problem, "choose one of the two for the timer");
         }
         cron.or(every)
@@ -78,7 +78,7 @@ impl Reader<'_> {
         ];
         for setting in of_timers {
             if self.get(setting).is_some() {
-                let problem = format!("is set beside {SETTING}, which has no timer");
+                let problem = format!("needs a timer, and {SETTING} has none");
                 self.complain(setting, problem, "leave out one of the two");
             }
         }
@@ -179,7 +179,7 @@ impl Reader<'_> {
             Some("at-most-once") | None => {}
             Some(other) => {
                 let advice =
-                    "choose at-most-once (a failed turn is not repeated) or at-least-once (it is)";
+                    "choose at-most-once (a failed turn is not retried) or at-least-once (it is)";
                 let problem = " is not a rule of delivery";
                 self.complain_of(variable::DELIVERY, other, problem, advice);
             }

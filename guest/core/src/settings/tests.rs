@@ -126,7 +126,7 @@ fn a_secret_in_the_place_of_a_cron_expression_is_not_shown() {
 #[test]
 fn an_agenda_that_cannot_be_followed_is_complained_about() {
     for (pairs, setting, problem) in [
-        (&[(variable::EVERY, "5s"), (variable::CRON, "@daily")][..], variable::CRON, "beside"),
+        (&[(variable::EVERY, "5s"), (variable::CRON, "@daily")][..], variable::CRON, "excludes"),
         (
             &[(variable::CRON, "0 25 * * *")],
             variable::CRON,

@@ -137,7 +137,7 @@ fn a_turn_that_began_and_was_cut_off_is_an_attempt() {
         assert_eq!(life.step(None).run, None);
     }
     assert!(
-        life.told.iter().any(|t| t.detail.contains("abandoned after attempt 2")),
+        life.told.iter().any(|t| t.detail.contains("abandoned after its last attempt (2)")),
         "{:?}",
         life.told
     );

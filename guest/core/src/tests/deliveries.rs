@@ -60,7 +60,10 @@ fn a_turn_that_went_wrong_is_repeated_after_a_rest_and_then_abandoned() {
 
     let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed)), available);
     assert_eq!(report.problems[0].class, ProblemClass::Work);
-    assert!(report.problems[0].detail.contains("abandoned after attempt 2"), "{report:?}");
+    assert!(
+        report.problems[0].detail.contains("abandoned after its last attempt (2)"),
+        "{report:?}"
+    );
     let abandoned = Finished { slot: turn.slot, outcome: Outcome::Abandoned };
     assert_eq!(written(&candidate.asked[0]).finished, Some(abandoned));
     let next = turn_within(&mut candidate, report, 400).unwrap();

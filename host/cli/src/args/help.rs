@@ -88,11 +88,11 @@ is ready, what its role is, and that it still makes progress (Type=notify, Watch
 The process that you start is a small supervisor; its child, the same program, runs the election. When the child \
 dies, the supervisor kills what is left of its work and waits until it is gone. It then releases the lease by the \
 leader's last will, and ends with the same exit code, or with 128 plus the signal number. If the supervisor is \
-killed (kill -9), its child dies too, and the others wait for the lease to end. Where there is no last will (on \
+killed (kill -9), its child dies too, and the others wait until the lease expires. Where there is no last will (on \
 Windows; on macOS with a command as the work), the log says why.
 
 Exit codes: 0 the candidate left; 1 a second signal ended it; 2 something was wrong with the settings, and nothing \
-was sent; 71 the system had no thread, memory or descriptor for it to begin with; 101, or 128 plus a signal number: \
+was sent; 71 the system lacked the threads, memory or file descriptors to start it; 101, or 128 plus a signal number: \
 the process that ran the election died. No error of the store or of the work ends it: later errors are reported, and \
 retried.";
 
@@ -100,14 +100,14 @@ retried.";
 pub(super) const LOCK_HELP: &str = "\
 It waits until nobody else holds the lease of the blob, runs the command once, releases the lease, and ends with the \
 command's exit code. The lease is renewed while the command runs. If renewals fail, the command and everything that \
-it started get SIGTERM one --stop-time before the lease must be given up, and SIGKILL half a second before. So \
-two holders' commands never run at the same time. Processes that a command leaves behind are killed.
+it started get SIGTERM one --stop-time before the lease must be given up, and SIGKILL half a second before it \
+must be given up. So two holders' commands never run at the same time. Processes that a command leaves behind are killed.
 
   tenure lock jobs/migration -- ./migrate.sh
   tenure lock --if-free jobs/report -- ./report.sh || test $? = 75
 
 The command has the standard input, output and error and the terminal of this process; Ctrl-Z does not stop it, since \
-it would keep the lock. In a pipeline, the command gets the terminal only when it reads from it. Problems go to \
+it would keep the lock. In a pipeline, the command gets the terminal only once it reads from the terminal. Problems go to \
 standard error; everything else is logged only with --log. The command sees this environment without AZURE_*, \
 IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_TERM, a number that rises with each holder: give it to \
 whatever the command writes to, which can then refuse an earlier holder. TENURE_DEADLINE is the time at which it is \
@@ -147,8 +147,8 @@ and which account and credential are used. Then it reads the election's blob onc
 It writes nothing to the account. To test that a candidate has all permissions there, use `tenure doctor`, which \
 tries each request on a blob of its own.
 
-Exit codes: 0 all is well; 1 the settings are right, but the account was not reached or refused; 2 a setting is \
-wrong, or the blob cannot be used.";
+Exit codes: 0 all is well; 1 the settings are right, but the account did not answer, or refused the read; 2 a \
+setting is wrong, or the blob cannot be used.";
 
 pub(super) const STATUS_HELP: &str = "\
 With --config and without a name it shows all elections of the file as one table: those that cannot be read, those \
@@ -195,8 +195,8 @@ A share moves when its holder is not the one in the plan, or when it has none. A
 life: it has left or died, and the plan will drop it. With more than 1,000 shares, only the plan is shown.
 
 Exit codes: 0 each share is held by the member that should hold it (with more than 1,000 shares: the plan names a \
-member for each); 1 some shares are not, another \
-number was asked for, or the election has no plan; 2 it could not be found out, or a setting is wrong.";
+member for each); 1 some share is not held by its \
+planned member, another number of shares was requested, or the election has no plan; 2 it could not be found out, or a setting is wrong.";
 
 pub(super) const RESHARE_HELP: &str = "\
 All work stops in all processes, since two splits must not run side by side. The coordinator closes each \
@@ -208,8 +208,8 @@ only.
 
 It asks for confirmation first. `tenure shares` shows the progress.
 
-Exit codes: 0 it was asked for, or is so already; 1 it was not, or may have been; 2 something was wrong with the \
-settings, the plan could not be read or there is none yet, or it was not confirmed.";
+Exit codes: 0 the new number was requested, was requested before, or is already in force; 1 it was not requested, or \
+that is not known; 2 something was wrong with the settings, the plan could not be read or there is none yet, or it was not confirmed.";
 
 pub(super) const STEER_HELP: &str = "\
 The candidate must run with --listen and a control token; the same token is given here, by the variable \
@@ -241,12 +241,13 @@ triggers have been claimed after it, the name is forgotten, and the command asks
 
   tenure trigger jobs/nightly --wait 10m
 
-Exit codes: 0 it waits or had its turn, with --wait: the turn succeeded; 1 with --wait: it was not over in time; 2 \
-it was not placed; 3 with --wait: the turn did not succeed, or will not be run, or its outcome is unknown.";
+Exit codes without --wait: 0 the state of the trigger was printed, whatever it is; 2 it was not placed, or that is not \
+known. With --wait: 0 the turn succeeded; 1 it was not over in time; 2 as above; 3 the turn did not succeed, will not \
+be run, or its outcome is unknown.";
 
 pub(super) const BREAK_HELP: &str = "\
-Use it for a leader that cannot be reached any more. Without --period, its lease runs to its end, and by then the \
-leader has stopped: no two leaders overlap. With a shorter period it goes on until its next renewal fails, and may \
+Use it for a leader that cannot be reached any more. Without --period, its lease expires in its own time, and by then \
+the leader has stopped: no two leaders overlap. With a shorter period, the leader works on until its next renewal fails, and may \
 overlap with the next leader.
 
 Exit codes: 0 the lease is broken, or nobody held it; 1 it was not broken; 2 something was wrong with the settings, \
@@ -255,8 +256,8 @@ there is no such election, or it was not confirmed.";
 pub(super) const RESET_SLOT_HELP: &str = "\
 A slot in the future is a problem that every leader reports: somebody wrote the record by hand, or the service's \
 clock was wrong. Only a leader may write the record, so this command takes the lease for a moment, once the present \
-leader's has expired. Its scheduled turns wait anyway; a turn for --on-start would be cut off. Slots that were run \
-while a clock was ahead run again when they come.
+leader's has expired. Scheduled turns cannot run before that anyway; a running turn for --on-start is cut off. Slots \
+that already ran while the clock was ahead will run again when their time comes.
 
 Exit codes: 0 there is no such slot any more; 1 it was not done; 2 something was wrong with the settings, there is \
 no such election, or it was not confirmed; 130 it was interrupted.";

@@ -59,7 +59,7 @@ pub(super) enum Command {
     /// Shows who led, the newest first
     #[command(after_help = HISTORY_HELP)]
     History,
-    /// Forgets a claimed slot that lies in the future and blocks all turns
+    /// Removes from the record a claimed slot in the future, which keeps all turns waiting
     #[command(after_help = RESET_SLOT_HELP)]
     ResetSlot,
     /// Shows the candidates that were seen in the last half hour

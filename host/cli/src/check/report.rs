@@ -33,7 +33,7 @@ pub(super) struct Checked<'c> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Reached,
-    /// The account was not reached, or refused.
+    /// The account did not answer, or refused the read.
     NotReached,
     /// The account answers, and the blob cannot be an election's.
     Unusable,
@@ -250,7 +250,7 @@ fn summary(checked: &[Checked<'_>]) -> String {
     let mut problems = Vec::new();
     if unreached > 0 {
         let whose = whose(unreached);
-        problems.push(format!("{whose}the account was not reached, or refused the request"));
+        problems.push(format!("{whose}the account did not answer, or refused the read"));
     }
     if unusable > 0 {
         problems.push(format!("{}the blob cannot be used", whose(unusable)));

@@ -93,12 +93,12 @@ fn a_conflict_names_both_settings_as_they_were_given() {
         (names::TURN_TIMEOUT, "--turn-timeout", "5m"),
     ] {
         let of_options = told(&["--while-leading", option, value], &[]);
-        let problem = "is set beside --while-leading, which has no timer";
+        let problem = "needs a timer, and --while-leading has none";
         assert_eq!(of_options, [format!("{option} {value}: {problem}")]);
         assert_eq!(told(&["--while-leading"], &[(name, value)]), [format!("{name}: {problem}")]);
     }
     let both = told(&["--every", "5s", "--cron", "* * * * *"], &[]);
-    assert_eq!(both, ["--cron * * * * *: is set beside --every"]);
+    assert_eq!(both, ["--cron * * * * *: excludes --every"]);
 }
 
 #[test]

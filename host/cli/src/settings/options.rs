@@ -76,7 +76,7 @@ fn help(setting: &Setting) -> String {
         ("", _) => help,
         (variable, "") => format!("{help} [env: {variable}]"),
         (variable, content) => {
-            format!("{help} [env: {variable}, or what the file would hold in {content}]")
+            format!("{help} [env: {variable}; or {content}, with the content itself]")
         }
     }
 }

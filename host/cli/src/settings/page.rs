@@ -41,7 +41,7 @@ fn named(setting: &Setting) -> String {
 
 fn variables(setting: &Setting) -> String {
     let names = setting.variables().map(|name| format!("`{name}`")).collect::<Vec<_>>();
-    names.join(", or what the file would hold in ")
+    names.join(", or the content itself in ")
 }
 
 fn allowed(setting: &Setting) -> String {

@@ -259,7 +259,7 @@ settings! {
     DELIVERY = Setting {
         name: "delivery", variable: names::DELIVERY,
         kind: Kind::Rule(&["at-most-once", "at-least-once"]), default: "at-most-once",
-        help: "at-most-once: a turn that failed is not repeated. at-least-once: whoever leads repeats it, up to --max-attempts",
+        help: "at-most-once: a turn that failed is not retried. at-least-once: whoever leads retries it, up to --max-attempts",
         more: "See [Delivery](guarantees.md#delivery)",
         heading: SCHEDULE, ..PASSED_ON
     };
@@ -351,8 +351,9 @@ settings! {
         range: Range::From(Duration::from_millis(100)), default: "3s, with --failover as much of that as fits: 0.7s at 3s",
         works: &[Work::Command],
         help: "How long before the end of the leadership a command is told to end (SIGTERM). This time, one renewal \
-               interval and the half second between SIGKILL and the end must fit into the lease less the margin; with \
-               --failover, this time, one beat interval and that half second into how long a leader acts after a beat",
+               interval and half a second (from SIGKILL to the end) must together fit into the lease less the margin. \
+               With --failover, this time, one beat interval and half a second must together fit into the time for \
+               which a leader may act after a beat",
         advice: "choose how long the command needs to end, like 3s",
         heading: FAILURES, ..ROW
     };
@@ -396,7 +397,7 @@ settings! {
     };
     FAILOVER = Setting {
         name: "failover", variable: names::FAILOVER, kind: Kind::Duration,
-        range: Range::Durations(seconds(1)..=seconds(10)), default: "off: a leader is replaced when its lease ends", commands: &["run", "check", "lock", "doctor"],
+        range: Range::Durations(seconds(1)..=seconds(10)), default: "off: a leader is replaced when its lease expires", commands: &["run", "check", "lock", "doctor"],
         help: "About how soon a leader is replaced whose machine died, froze or lost the network. For that, candidates \
                send a request every sixth of this time: three candidates cost about $7 a month at 3s, $21 at 1s, $2 at 10s, \
                and $1 without",
@@ -427,7 +428,7 @@ settings! {
         range: Range::Durations(seconds(1)..=seconds(HOUR)), default: "30s",
         help: "How long a candidate whose work failed waits before it contends again, so that another one takes over: a \
                random time from half of this to all of it. It doubles each time until a turn succeeds, up to 16 \
-               times this or 1h",
+               times this, but at most 1h",
         heading: FAILURES, ..PASSED_ON
     };
     GRACE = Setting {
@@ -480,7 +481,7 @@ settings! {
         name: "listen", variable: "TENURE_LISTEN", kind: Kind::Text("ADDRESS:PORT"),
         scope: Scope::Process,
         help: "Serves over HTTP, to anyone who reaches it: a page of the election (/), whether this candidate runs \
-               (/healthz) and is ready (/readyz; /readyz?leader on the leader alone), who leads (/leader), the same \
+               (/healthz) and is ready (/readyz; /readyz?leader: 200 only on the leader), who leads (/leader), the same \
                as a live stream (/watch), and metrics (/metrics)",
         more: "See [Listening](operations.md#see-it)",
         advice: LISTENING,
@@ -510,9 +511,9 @@ settings! {
         help: "The listener of the leader, like http://10.0.0.4:8080", ..A_LISTENER
     };
     TRIGGER_AT = Setting {
-        commands: &["trigger"], default: "none: the trigger is left beside the election's blob",
-        help: "The listener of the leader, like http://10.0.0.4:8080: it writes the trigger; this needs the control \
-               token, but no access to the account",
+        commands: &["trigger"], default: "none, and this command writes it beside the election's blob",
+        help: "The listener of the leader, like http://10.0.0.4:8080. The leader then writes the trigger, which needs \
+               the control token but no access to the account",
         ..A_LISTENER
     };
     // Any candidate may be meant, so that it must be said which.
@@ -547,7 +548,7 @@ settings! {
     MEMORY_LIMIT = Setting {
         name: "memory-limit", variable: "TENURE_MEMORY_LIMIT", kind: Kind::Size,
         range: Range::Sizes(1 << 20..=4 << 30), default: "256MiB", works: &[Work::Component],
-        help: "The memory that a turn may take; a handler that needs more traps. In addition, the host \
+        help: "The memory that a turn may take; a handler that exceeds it traps. In addition, the host \
                holds at most half as much, or 16 MiB if that is more, for its requests, answers and handles",
         more: "A quarter of this addition is for handles alone",
         advice: "give a number and a unit, like 64MiB or 1GiB",
@@ -595,7 +596,7 @@ settings! {
     };
     SAS_TOKEN = Setting {
         variable: names::SAS_TOKEN_FILE, content: names::SAS_TOKEN, kind: Kind::File,
-        help: "A shared access signature, alone or with the address that it is for",
+        help: "A SAS (shared access signature), alone or with the address that it is for",
         heading: ACCOUNT, ..VARIABLE
     };
     AUTH_TOKEN = Setting {
@@ -613,7 +614,7 @@ settings! {
     };
     TENANT_ID = Setting {
         variable: names::TENANT_ID,
-        help: "The directory of the application", heading: ACCOUNT, ..VARIABLE
+        help: "The tenant (directory) of the application", heading: ACCOUNT, ..VARIABLE
     };
     AUTHORITY_HOST = Setting {
         variable: names::AUTHORITY_HOST, default: "that of the cloud of the endpoint",
@@ -706,7 +707,7 @@ settings! {
         name: "period", kind: Kind::Duration, commands: &["break"],
         range: Range::Durations(Duration::ZERO..=seconds(60)), default: "what is left of the lease",
         help: "How long the holder keeps the lease at most, rounded up to whole seconds",
-        advice: "give 0s to 60s, or leave it out: then what is left of the lease runs out",
+        advice: "give 0s to 60s, or leave it out: then the lease expires in its own time",
         heading: OTHERS, ..ROW
     };
     ID = Setting {

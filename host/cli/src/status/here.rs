@@ -40,8 +40,8 @@ pub(super) fn remarks(snapshot: &Snapshot, own: &Own, (before, after): (u64, u64
         say(
             "schedule",
             format!(
-                "the leader ran \"{theirs}\", the settings here say \"{ours}\"; give every job an \
-                 election of its own (during a change of schedule this is normal)"
+                "the leader ran \"{theirs}\", the settings here say \"{ours}\"; give every job its \
+                 own election, unless its schedule is just being changed"
             ),
         );
     }
@@ -77,7 +77,7 @@ fn role(snapshot: &Snapshot, own: &Own) -> String {
             format!("{} leads; that is the candidate with this machine's settings", leader.name)
         }
         (Some(leader), _) => format!(
-            "nothing seen from here keeps {} from taking over when {} is gone",
+            "as far as can be seen from here, {} can take over when {} is gone",
             me.unwrap_or("a candidate on this machine"),
             leader.name
         ),
@@ -187,12 +187,12 @@ mod tests {
             (
                 LeaseState::Leased,
                 &Own::default(),
-                "candidate on this machine from taking over when ben is gone",
+                "a candidate on this machine can take over when ben is gone",
             ),
             (
                 LeaseState::Leased,
                 &ada,
-                "nothing seen from here keeps ada from taking over when ben is gone",
+                "as far as can be seen from here, ada can take over when ben is gone",
             ),
             (
                 LeaseState::Breaking,

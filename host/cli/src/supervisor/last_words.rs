@@ -186,8 +186,8 @@ impl Fate {
                 format!("{lease} could not be released before it expired: {why}")
             }
             Self::Expired => format!(
-                "its last will (term {term}) was not sent: the lease has expired, or the authorisation of the \
-                 release has"
+                "its last will (term {term}) was not sent: the lease has expired, or the authorisation of \
+                 the release has"
             ),
             Self::Unsent(why) => format!(
                 "its last will (term {term}) was not sent, since {why}; the others wait until the lease expires"

@@ -25,9 +25,7 @@ impl Story {
             (turn.ended, turn.halted) = (Some(now), true);
         }
         let so = match leads {
-            true => {
-                "It does not notice that its validity ends: its work is stopped before it goes on."
-            }
+            true => "It cannot see its validity end. Thawed, its work is stopped first.",
             false => "It only followed: nothing changes.",
         };
         self.headline(now, format!("{} is frozen (SIGSTOP). {so}", self.name(who)));

@@ -213,7 +213,7 @@ async fn a_connection_that_waits_for_its_answer_ends_with_the_turn() {
         rest(&mut peer).await
     };
     let both = async { tokio::join!(send, receive) };
-    let (sent, more) = timeout(Duration::from_secs(20), both).await.expect("the end");
+    let (sent, more) = timeout(Duration::from_secs(90), both).await.expect("the end");
     assert!(matches!(sent, Err(Error::HttpRequestDenied)), "{sent:?}");
     assert_eq!(more, 0);
 }

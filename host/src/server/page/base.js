@@ -93,7 +93,7 @@ function connect(path, take) {
       try {
         take(JSON.parse(event.data));
       } catch (error) {
-        lose("This page does not understand what it was told: reload it.");
+        lose("This page cannot read what the server sent: reload it.");
         throw error;
       }
     };

@@ -85,10 +85,10 @@ fn a_follower_without_an_account_does_not_know_who_leads() {
     assert!(view(&board, NOW + seconds(4)).leader.is_some(), "one answer may be lost");
     board.stepped(&report(following(None), &[Unavailable]), NOW + seconds(8), NOW + seconds(8));
     let seen = view(&board, NOW + seconds(20));
-    assert_eq!((seen.leader, seen.unseen, seen.lanes[0].state), (None, true, "looks"));
+    assert_eq!((seen.leader, seen.unseen, seen.lanes[0].state), (None, true, "undecided"));
     assert_eq!((seen.lanes[1].state, seen.lanes[1].spans[0].to_ms), ("led", Some(12_000)));
     let row = row(&board, NOW + seconds(20));
-    assert_eq!((row.leader, row.unseen, row.role), (None, true, "looks"));
+    assert_eq!((row.leader, row.unseen, row.role), (None, true, "undecided"));
     board.stepped(&report(following(None), &[Done]), NOW + seconds(30), NOW + seconds(30));
     assert_eq!(view(&board, NOW + seconds(31)).leader.unwrap().seen_ms, 1_000);
 }
@@ -257,7 +257,7 @@ fn a_line_of_the_overview_tells_how_an_election_fares() {
     let board = board();
     let line = |at| row(&board, NOW + seconds(at));
     let new = line(0);
-    assert_eq!((new.fares, new.role, new.leader), (Fares::NotSeen, "looks", None));
+    assert_eq!((new.fares, new.role, new.leader), (Fares::NotSeen, "undecided", None));
     assert_eq!(new.problem.as_deref(), Some("the storage account has not answered yet"));
 
     board.stepped(&report(Role::Undecided, &[Done]), NOW, NOW);
@@ -284,7 +284,7 @@ fn a_line_of_the_overview_tells_how_an_election_fares() {
     order("pause");
     assert_eq!(line(17).role, "paused");
     order("resume");
-    assert_eq!(line(17).role, "looks");
+    assert_eq!(line(17).role, "undecided");
     assert_eq!(line(900).fares, Fares::NotSeen, "the loop stands still");
 }
 

@@ -81,7 +81,10 @@ async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_fir
     let lines = browser.run(line, json!([])).await.unwrap();
     let why = lines[0][0].as_str().unwrap();
     assert!(why.starts_with("not readyconfiguration: "), "{why}");
-    assert_eq!(lines[0].as_array().unwrap()[1..], [json!("looks"), json!("not known"), json!("–")]);
+    assert_eq!(
+        lines[0].as_array().unwrap()[1..],
+        [json!("undecided"), json!("not known"), json!("–")]
+    );
     assert_eq!(lines[1], json!(["last turn failed", "leads", "ada, …", "failed…"]));
     assert_eq!(lines[2], json!(["healthy", "leads", "ada, …", "succeeded…"]), "{}", all[201]);
     let next = "return [...document.querySelectorAll('#lines .wait')].at(-1).textContent";

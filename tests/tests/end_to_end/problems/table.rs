@@ -162,7 +162,7 @@ pub const HELD: &[Held] = &[
     held(Blow::Broken, "lease-lost", "somebody broke the lease", "lease-lost"),
     held(Blow::Deleted, "lease-lost", "somebody deleted it", "lease-lost"),
     held(Blow::ContainerDeleted, "lease-lost", "the container does not exist", "lease-lost"),
-    held(Blow::KeyReplaced, "refused", "was not rotated", "validity-ended"),
+    held(Blow::KeyReplaced, "refused", "not regenerated", "validity-ended"),
     held(Blow::Cause(Cause::Code(RENEWING, 409, "LeaseIdMismatchWithLeaseOperation")), "lease-lost", "the lease is lost", "lease-lost"),
     held(Blow::Cause(Cause::Code(RENEWING, 409, "LeaseIsBrokenAndCannotBeRenewed")), "lease-lost", "somebody broke the lease", "lease-lost"),
     held(Blow::Cause(Cause::Code(RENEWING, 412, "LeaseLost")), "lease-lost", "the lease has expired or was broken", "lease-lost"),

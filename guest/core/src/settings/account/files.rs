@@ -36,7 +36,7 @@ impl Reader<'_> {
             return given.map(|text| text.trim().into());
         };
         if given.is_some() {
-            let problem = format!("is set beside {name}");
+            let problem = format!("excludes {name}");
             self.complain(file_name, problem, "keep one of the two");
         }
         self.file(file_name, path)

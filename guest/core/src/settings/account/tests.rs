@@ -152,7 +152,7 @@ fn a_sas_may_come_with_its_address() {
         "https://tenure.blob.core.windows.net/leases/lead",
     ] {
         let told = complaints(&[(variable::SAS_TOKEN, &format!("{other}?{SAS}"))]);
-        assert!(told[0].1.contains("another container"), "{told:?}");
+        assert!(told[0].1.contains("not for the election's"), "{told:?}");
     }
     let told = note(&[ACCOUNT, (variable::SAS_TOKEN, SAS)]);
     assert!(told.contains("expires at 2027-01-01T00:00:00Z"), "{told}");
@@ -164,13 +164,21 @@ fn contradictions_and_what_is_missing_are_told_at_once() {
     let url = format!("https://tenure.blob.core.windows.net/leases?{SAS}");
     for (pairs, setting, words) in [
         (vec![], variable::CONNECTION_STRING, "no storage account"),
-        (vec![other, (variable::CONNECTION_STRING, STRING)], variable::ACCOUNT, "another account"),
-        (vec![other, (variable::SAS_TOKEN, url.as_str())], variable::ACCOUNT, "another account"),
+        (
+            vec![other, (variable::CONNECTION_STRING, STRING)],
+            variable::ACCOUNT,
+            "is not the account in",
+        ),
+        (
+            vec![other, (variable::SAS_TOKEN, url.as_str())],
+            variable::ACCOUNT,
+            "is not the account in",
+        ),
         (vec![(variable::KEY, KEY)], variable::ACCOUNT, "not set"),
         (
             vec![other, (variable::KEY, KEY), (variable::SAS_TOKEN, url.as_str())],
             variable::SAS_TOKEN,
-            "another account",
+            "is not for the account",
         ),
         (
             vec![
@@ -178,7 +186,7 @@ fn contradictions_and_what_is_missing_are_told_at_once() {
                 (variable::SAS_TOKEN, url.as_str()),
             ],
             variable::SAS_TOKEN,
-            "another account",
+            "is not for the account",
         ),
         (vec![ACCOUNT, (variable::KEY, "c2VjcmV0?")], variable::KEY, "not base64"),
         (vec![ACCOUNT, (variable::SAS_TOKEN, "sp=r&sig=c2VjcmV0")], variable::SAS_TOKEN, "no sv"),
@@ -195,7 +203,7 @@ fn contradictions_and_what_is_missing_are_told_at_once() {
                 (variable::SERVICE_ENDPOINT, "https://tenure.private.example.com"),
             ],
             variable::SERVICE_ENDPOINT,
-            "another address",
+            "is not the address in",
         ),
         (
             vec![
@@ -229,7 +237,7 @@ fn contradictions_and_what_is_missing_are_told_at_once() {
         (
             vec![ACCOUNT, (variable::KEY, KEY), ("AZURE_STORAGE_KEY_FILE", "/k")],
             "AZURE_STORAGE_KEY_FILE",
-            "set beside",
+            "excludes",
         ),
         (
             vec![

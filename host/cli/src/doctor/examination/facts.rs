@@ -133,7 +133,7 @@ impl Facts {
                 let beats = day / failover.beat().as_millis().max(1);
                 let detail = format!(
                     "the account keeps every version of a blob, and --failover {} would make {beats} a day, so it \
-                     has no effect, and a leader that dies is replaced when its lease ends (60s unless it is set); turn \
+                     has no effect, and a leader that dies is replaced when its lease expires (60s unless it is set); turn \
                      blob versioning off, use another account, or leave --failover out (the lease is 15s then)",
                     format_duration(failover.within)
                 );
@@ -141,8 +141,8 @@ impl Facts {
             }
             (true, None) => Finding::warning(
                 CHECK,
-                "each write of the record, up to two for every turn, and with --shares each sign of life makes a version \
-                 of its blob, which is kept and costs money; let a lifecycle rule delete old versions, or use an account without versioning. \
+                "every write of the record (up to two a turn), and with --shares every sign of life, makes a version of \
+                 its blob; versions are kept and cost money; let a lifecycle rule delete old versions, or use an account without versioning. \
                  Failover before the lease ends (--failover) is not available here",
             ),
             (false, _) if self.written => Finding::good(

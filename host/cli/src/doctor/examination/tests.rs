@@ -204,7 +204,10 @@ fn a_service_whose_breaks_have_no_condition_is_found_out_and_no_place_for_failov
         });
         let finding = of(&ignored, "conditional break");
         assert_eq!(finding.verdict, verdict);
-        assert!(finding.detail.contains("a newer version was accepted"), "{finding:?}");
+        assert!(
+            finding.detail.contains("broken although the blob had changed since"),
+            "{finding:?}"
+        );
         assert_eq!(shadow.blob, None, "{ignored:#?}");
 
         // It is seen, and the lease is gone.
@@ -225,7 +228,7 @@ fn a_service_whose_breaks_have_no_condition_is_found_out_and_no_place_for_failov
         let finding = of(&never, "conditional break");
         assert_eq!(finding.verdict, verdict);
         assert!(
-            finding.detail.contains("a break of the current version was refused"),
+            finding.detail.contains("could not be broken although the blob had not changed"),
             "{finding:?}"
         );
         assert_eq!(service.blob, None, "{never:#?}");

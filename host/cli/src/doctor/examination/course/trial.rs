@@ -279,13 +279,16 @@ impl<W: Way> Trial<'_, '_, W> {
             _ if asked.answer.status == 412 => {}
             Class::Done => {
                 return self.no_conditional_break(
-                    "a break of a newer version was accepted: If-Match does not reach the service, or the service \
+                    "the lease was broken although the blob had changed since: If-Match does not reach the service, or the service \
                      ignores it; look for a proxy in between",
                 );
             }
             _ if lacks_permission(&asked.answer) => {
                 // The next one tells which permission it is.
-                self.find(Finding::unknown(CONDITIONAL_BREAK, "no break is permitted"));
+                self.find(Finding::unknown(
+                    CONDITIONAL_BREAK,
+                    "this credential may not break leases",
+                ));
                 return self.break_seen(true).await;
             }
             _ => return self.no_conditional_break(&self.explained(&asked)),
@@ -299,7 +302,7 @@ impl<W: Way> Trial<'_, '_, W> {
             _ if lacks_permission(&asked.answer) => {}
             (Some(_), Class::Done) | (_, Class::LeaseMismatch) => {
                 return self.no_conditional_break(
-                    "a break of a newer version was refused, but still ended the lease",
+                    "a break that was refused, since the blob had changed, still ended the lease",
                 );
             }
             _ => return self.no_conditional_break(&self.explained(&asked)),
@@ -315,12 +318,12 @@ impl<W: Way> Trial<'_, '_, W> {
         self.is_leased &= !matches!(asked.answer.class, Class::Done | Class::Conflict);
         match asked.answer.class {
             Class::ConditionNotMet => {
-                return self.no_conditional_break("a break of the current version was refused (412)");
+                return self.no_conditional_break("the lease could not be broken although the blob had not changed (412)");
             }
             Class::Done if !told => self.find(Finding::good(
                 CONDITIONAL_BREAK,
-                "a break of a newer version is refused, and keeps the lease (If-Match): failover before the lease \
-                 ends needs that",
+                "the lease is not broken when the blob has changed since (If-Match): failover before the lease ends needs \
+                 that",
             )),
             _ => {}
         }
