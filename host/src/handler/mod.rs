@@ -20,7 +20,6 @@ pub use lines::{LineSink, Stream};
 use crate::contract::{Outcome, Turn};
 use crate::deadline::Deadline;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The handler of `examples/rust`, which this crate was built with: for the demo and the tests.
@@ -62,20 +61,6 @@ pub trait Handler: Send + Sync + 'static {
 }
 
 impl<H: Handler + ?Sized> Handler for Box<H> {
-    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
-        (**self).on_tick(turn, lease)
-    }
-
-    fn stopped(&self) -> BoxFuture<'_, ()> {
-        (**self).stopped()
-    }
-
-    fn grace(&self) -> Duration {
-        (**self).grace()
-    }
-}
-
-impl<H: Handler + ?Sized> Handler for Arc<H> {
     fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
         (**self).on_tick(turn, lease)
     }
