@@ -171,8 +171,8 @@ pub(super) fn missing_token(phase: &Phase, context: &Context<'_>) -> Option<Todo
 
 fn token(context: &Context<'_>) -> Option<Waiting> {
     let due = context.state.credential_state.due(context.settings.account.credential())?;
-    let longest = LONGEST_FETCH;
-    Some(Waiting { what: What::Token, due, least: LEAST_FETCH, beside: Duration::ZERO, longest })
+    let (least, longest) = (LEAST_FETCH, LONGEST_FETCH);
+    Some(Waiting { what: What::Token, due, least, beside: Duration::ZERO, longest })
 }
 
 /// What waits, the most urgent first. Where requests take long there is spare time for one only. What a

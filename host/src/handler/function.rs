@@ -13,9 +13,9 @@ use tokio::task::spawn_blocking;
 pub struct FunctionHandler<F>(F);
 
 /// Makes a handler of an async function, which is called for each turn. An error is a failed turn; its text, with what
-/// led to it, is logged. It may be of any kind: `?` passes one on, and `Err("why".into())` says it in words. A number
-/// of them in a row end the leadership ([`max_failures`](crate::settings::Settings::max_failures)). A panic ends it at
-/// once.
+/// led to it, is logged. It may be of any kind: `?` passes one on, and `Err("why".into())` says it in words. Several
+/// failed turns in a row end the leadership ([`max_failures`](crate::settings::Settings::max_failures)). A panic ends it
+/// at once.
 ///
 /// The future is dropped at the end of the leadership, at its next `.await`: a function that
 /// computes for long should ask [`Deadline::passed`] now and then.

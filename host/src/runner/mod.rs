@@ -76,8 +76,8 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     }
 
     /// How long a running turn may go on when the candidate is to leave, so that it ends by
-    /// itself. That of its [handler](Handler::grace) unless it is set, 1 s for most; zero stops it at once. Its lease is renewed meanwhile; when
-    /// that fails, the turn ends with its validity, however much grace is left.
+    /// itself. The [handler](Handler::grace) says so unless it is set, 1 s for most; zero stops it at once. Its lease is
+    /// renewed meanwhile; when that fails, the turn ends with its validity, however much grace is left.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
