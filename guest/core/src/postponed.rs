@@ -28,12 +28,11 @@ impl Settings {
         environment: impl Environment,
         state: Option<&[u8]>,
     ) -> Result<(Self, Vec<Complaint>), Vec<Complaint>> {
-        let read = Self::read_from(&environment);
-        let (complaints, files) = match (read, state.and_then(files_of)) {
-            (Ok(settings), _) => return Ok((settings, Vec::new())),
-            (Err(complaints), None) => return Err(complaints),
-            (Err(complaints), Some(files)) => (complaints, files),
+        let complaints = match Self::read_from(&environment) {
+            Ok(settings) => return Ok((settings, Vec::new())),
+            Err(complaints) => complaints,
         };
+        let Some(files) = state.and_then(files_of) else { return Err(complaints) };
         let remembered = Remembered { environment: &environment, files: &files };
         match Self::read_from(&remembered) {
             Ok(settings) => Ok((settings, complaints)),

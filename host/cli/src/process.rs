@@ -8,6 +8,7 @@ use super::log::{Log, Whose};
 use super::supervisor::Link;
 use super::telemetry::Telemetry;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -120,7 +121,7 @@ impl Process {
                 false => leave.asked().await,
             };
             let _ = timeout(wait, asked(leave.clone())).await;
-            contender.run(asked(leave.clone())).await;
+            contender.run(pin!(asked(leave.clone()))).await;
             contender.end().await;
             // At the end of the process it is shown that all have left.
             if leave.is_alone() {

@@ -5,33 +5,67 @@ use std::ffi::{OsStr, OsString};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 use std::time::Duration;
 
 /// How long a service manager may take to make room for a message.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Who started this program, and waits for its messages.
+/// So many messages may wait for that.
+const WAITING: usize = 64;
+
+/// Who started this program, and waits for its messages. Another thread sends them, so that nobody waits for one that
+/// does not read.
 pub(super) struct ServiceManager {
-    socket: UnixDatagram,
-    address: SocketAddr,
+    /// None when no more come.
+    messages: Option<SyncSender<String>>,
+    /// Ends when all are sent.
+    sent: Receiver<()>,
 }
 
 impl ServiceManager {
+    pub(super) fn is_there() -> bool {
+        socket().is_some()
+    }
+
     pub(super) fn from_env() -> Option<Self> {
-        Self::at(address(&std::env::var_os("NOTIFY_SOCKET")?)?)
+        Self::at(socket()?)
     }
 
     fn at(address: SocketAddr) -> Option<Self> {
         let socket = UnixDatagram::unbound().ok()?;
         // One that does not read for a while is waited for: what it is told once, like READY=1, would be lost.
         socket.set_write_timeout(Some(PATIENCE)).ok()?;
-        Some(Self { socket, address })
+        let (messages, waiting) = sync_channel::<String>(WAITING);
+        let (sending, sent) = sync_channel::<()>(0);
+        let send = move || {
+            let _sending = sending;
+            for message in waiting {
+                // Nobody reading it does not concern the election.
+                let _ = socket.send_to_addr(message.as_bytes(), &address);
+            }
+        };
+        thread::Builder::new().name("tenure-notify".to_owned()).spawn(send).ok()?;
+        Some(Self { messages: Some(messages), sent })
     }
 
-    pub(super) fn tell(&self, message: &str) {
-        // Nobody reading it does not concern the election.
-        let _ = self.socket.send_to_addr(message.as_bytes(), &self.address);
+    pub(super) fn tell(&self, message: String) {
+        // There is room unless nobody reads.
+        let _ = self.messages.as_ref().map(|messages| messages.try_send(message));
     }
+}
+
+/// What was told last is to arrive although this program ends.
+impl Drop for ServiceManager {
+    fn drop(&mut self) {
+        self.messages = None;
+        let _ = self.sent.recv_timeout(PATIENCE);
+    }
+}
+
+fn socket() -> Option<SocketAddr> {
+    address(&std::env::var_os("NOTIFY_SOCKET")?)
 }
 
 /// A path, or a name that begins with `@` where no file is.
@@ -88,7 +122,8 @@ mod tests {
         ];
         for (name, listener) in listeners {
             let manager = ServiceManager::at(address(&name).unwrap()).unwrap();
-            manager.tell("READY=1");
+            manager.tell("READY=1".to_owned());
+            drop(manager);
             listener.set_nonblocking(true).unwrap();
             let mut buffer = [0; 64];
             let length = listener.recv(&mut buffer).unwrap();
@@ -106,10 +141,13 @@ mod tests {
         others.set_nonblocking(true).unwrap();
         while others.send_to(b"STATUS=busy", &path).is_ok() {}
         let manager = ServiceManager::at(address(path.as_os_str()).unwrap()).unwrap();
-        let telling = std::thread::spawn(move || manager.tell("READY=1"));
+        // Nobody waits for it, whatever is told.
+        manager.tell("READY=1".to_owned());
+        for _ in 0..1_000 {
+            manager.tell("STATUS=and so on".to_owned());
+        }
         listener.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut buffer = [0; 64];
         while listener.recv(&mut buffer).unwrap() != b"READY=1".len() {}
-        telling.join().unwrap();
     }
 }

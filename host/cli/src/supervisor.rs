@@ -144,6 +144,11 @@ async fn run_supervised(words: &[OsString]) -> io::Result<ExitCode> {
         let wait = if ending { Duration::ZERO } else { pace.next.saturating_sub(now()) };
         select! {
             biased;
+            // The loop hands it on at once to a runner that listens. Another one would die of it.
+            number = signals.next() => held.hold(number, now()),
+            _ = bell.recv() => pace.next = Duration::ZERO,
+            _ = deaths.recv() => {}
+            // After those: thousands of elections always have something to tell.
             line = messages.next_line(), if open && wait.is_zero() => {
                 let (mut line, mut bytes) = (line, 0);
                 while let Ok(Some(told)) = &line {
@@ -165,11 +170,7 @@ async fn run_supervised(words: &[OsString]) -> io::Result<ExitCode> {
                 }
             }
             () = sleep(wait), if open && !wait.is_zero() => {}
-            _ = bell.recv() => pace.next = Duration::ZERO,
-            // The loop hands it on at once to a runner that listens. Another one would die of it.
-            number = signals.next() => held.hold(number, now()),
             () = sleep(PATIENCE), if held.is_some() => {}
-            _ = deaths.recv() => {}
             () = sleep(LOOK), if ending => {}
         }
     };

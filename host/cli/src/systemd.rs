@@ -38,13 +38,15 @@ pub(super) async fn keep_informed(
     leaving: impl Fn() -> bool,
     supervisor: Option<(u32, &Link)>,
 ) {
-    let Some(manager) = ServiceManager::from_env() else {
+    if !ServiceManager::is_there() {
         return std::future::pending().await;
-    };
+    }
     let main = supervisor.map_or_else(std::process::id, |(supervisor, _)| supervisor);
-    let tell = |message: &str| match supervisor {
-        Some((_, link)) => link.notify(message),
-        None => manager.tell(message),
+    let own = supervisor.is_none().then(ServiceManager::from_env).flatten();
+    let tell = |message| match (supervisor, &own) {
+        (Some((_, link)), _) => link.notify(message),
+        (None, Some(manager)) => manager.tell(message),
+        (None, None) => {}
     };
     let mut bulletin =
         Bulletin { feed: watchdog(main).map(|limit| limit / 2), ..Bulletin::default() };
@@ -52,7 +54,7 @@ pub(super) async fn keep_informed(
         let now = clock.now();
         let summaries: Vec<_> = roster.boards().iter().map(|board| board.summary(now)).collect();
         if let Some(message) = bulletin.next(&summaries, leaving(), now) {
-            tell(&message);
+            tell(message);
         }
         let wake = bulletin.wake_at(now);
         select! {

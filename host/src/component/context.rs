@@ -5,9 +5,7 @@ use super::holdings::Holdings;
 use super::limits::Limits;
 use super::output::Output;
 use super::surroundings::Surroundings;
-use super::ticker::Running;
 use crate::clock::Reading;
-use crate::deadline::Deadline;
 use crate::egress::{Budget, FIELDS};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,8 +39,6 @@ pub(crate) struct Grant<'a> {
     pub memory: usize,
     /// Bytes that the host may hold for it.
     pub budget: Budget,
-    /// When guest code is to be interrupted, beside the regular ticks.
-    pub deadline: Option<&'a Deadline>,
     /// In place of this machine's time of day and randomness.
     pub surroundings: Option<&'a Surroundings>,
 }
@@ -60,7 +56,6 @@ pub(crate) struct Context {
     gate: Box<dyn WasiHttpHooks>,
     holdings: Holdings,
     limits: Limits,
-    running: Option<Running>,
 }
 
 impl Context {
@@ -71,7 +66,6 @@ impl Context {
 
     /// The guest's call is over. The bytes of memory that it has.
     pub(super) fn rest(&mut self) -> usize {
-        self.running = None;
         // They are secrets.
         self.env = Arc::default();
         self.limits.used()
@@ -83,7 +77,7 @@ impl Context {
     }
 
     /// The guest is called again, with other capabilities.
-    pub(super) fn resume(&mut self, engine: &Engine, grant: Grant<'_>) {
+    pub(super) fn resume(&mut self, grant: Grant<'_>) {
         let plain = grant.is_plain();
         if plain && self.plain {
             self.clock.set(grant.clock);
@@ -97,7 +91,6 @@ impl Context {
         self.env = grant.env;
         self.gate = grant.gate;
         self.holdings = Holdings::new(grant.budget);
-        self.running = engine.running(grant.deadline);
     }
 
     /// The variables of the guest.
@@ -131,7 +124,6 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
         gate: grant.gate,
         holdings: Holdings::new(grant.budget),
         limits: Limits::new(grant.memory),
-        running: engine.running(grant.deadline),
     };
     let mut store = Store::new(engine.wasmtime(), context);
     store.limiter(|context| &mut context.limits);

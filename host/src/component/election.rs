@@ -531,7 +531,6 @@ impl ElectionComponent {
             gate,
             memory: MEMORY,
             budget: Budget::unlimited(),
-            deadline: None,
             surroundings: self.surroundings.as_ref(),
         }
     }

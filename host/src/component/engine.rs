@@ -9,7 +9,7 @@ use super::cache;
 use super::compiled::{Compiled, Kept};
 use super::error::EngineError;
 use super::places::{Place, Places, Urgency};
-use super::ticker::{Running, Ticker};
+use super::ticker::Ticker;
 use crate::deadline::Deadline;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -167,11 +167,17 @@ impl Engine {
         &self.wasmtime
     }
 
-    /// Guest code is interrupted regularly as long as the returned value lives.
-    ///
-    /// With a `deadline` they are interrupted at that instant too, also when it is moved.
-    pub(crate) fn running(&self, deadline: Option<&Deadline>) -> Option<Running> {
-        Some(self.ticker.clone()?.running(deadline.cloned()))
+    /// Completes with `guest`, whose code is interrupted regularly while it computes, and at that `deadline` too, also when it
+    /// is moved. While it waits nobody wakes up for it.
+    pub(crate) async fn interrupting<G: Future>(
+        &self,
+        deadline: Option<&Deadline>,
+        guest: G,
+    ) -> G::Output {
+        match &self.ticker {
+            Some(ticker) => ticker.interrupting(deadline, guest).await,
+            None => guest.await,
+        }
     }
 }
 

@@ -65,7 +65,8 @@ impl Instances {
         let function = instance.get_func(&mut *store, function);
         let function = function.ok_or_else(|| format_err!("no such function"))?;
         let function = function.typed::<P, R>(&*store)?;
-        let answer = function.call_async(&mut *store, arguments()).await?;
+        let answer = function.call_async(&mut *store, arguments());
+        let answer = self.engine.interrupting(None, answer).await?;
         *calls += 1;
         // What it was granted ends here, whatever becomes of it.
         if store.data_mut().rest() < GROWN && *calls < CALLS {
@@ -78,13 +79,14 @@ impl Instances {
         // The one that rested last: what it needs is most likely still at hand.
         let resting = self.resting().pop();
         if let Some(Resting { mut instance, .. }) = resting {
-            instance.store.data_mut().resume(&self.engine, grant);
+            instance.store.data_mut().resume(grant);
             instance.store.set_epoch_deadline(1);
             return Ok(instance);
         }
         let mut store = store(&self.engine, grant);
         store.set_hostcall_fuel(COPIED);
-        let instance = self.component.instantiate_async(&mut store).await?;
+        let instance = self.component.instantiate_async(&mut store);
+        let instance = self.engine.interrupting(None, instance).await?;
         Ok(Running { store, instance, calls: 0 })
     }
 

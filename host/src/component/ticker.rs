@@ -5,7 +5,9 @@
 
 use super::alarm::Alarm;
 use crate::deadline::Deadline;
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -94,8 +96,22 @@ impl Ticker {
         Ok(Self(shared))
     }
 
-    /// A guest runs for as long as what is returned lives.
-    pub(super) fn running(self: Arc<Self>, deadline: Option<Deadline>) -> Running {
+    /// Completes with `guest`. Only while it computes does the epoch go on for it.
+    pub(super) async fn interrupting<G: Future>(
+        self: &Arc<Self>,
+        deadline: Option<&Deadline>,
+        guest: G,
+    ) -> G::Output {
+        let mut guest = pin!(guest);
+        poll_fn(|context| {
+            let _running = self.clone().running(deadline.cloned());
+            guest.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// A guest computes for as long as what is returned lives.
+    fn running(self: Arc<Self>, deadline: Option<Deadline>) -> Running {
         let mut guests = self.0.guests();
         guests.count += 1;
         let first = guests.count == 1;
@@ -118,7 +134,7 @@ impl Drop for Ticker {
 }
 
 /// Keeps the ticker going.
-pub(crate) struct Running {
+struct Running {
     ticker: Arc<Ticker>,
     deadline: Option<Deadline>,
 }
@@ -144,6 +160,7 @@ impl Drop for Running {
 mod tests {
     use super::*;
     use crate::clock::{BootClock, Clock as _};
+    use std::task::Poll;
     use wasmtime::{Config, Engine, Instance, Module, Store, Trap};
 
     /// `(module (func (export "f") (loop br 0)))`
@@ -170,6 +187,25 @@ mod tests {
             let error = function.call(&mut store, ()).unwrap_err();
             assert_eq!(error.downcast_ref::<Trap>(), Some(&Trap::Interrupt));
         }
+    }
+
+    #[tokio::test]
+    async fn nobody_wakes_up_for_a_guest_that_waits() {
+        let (_engine, ticker) = engine();
+        let over = Deadline::new(BootClock::new().reading(), Duration::ZERO);
+        let mut polls = 0;
+        let guest = poll_fn(|_| {
+            polls += 1;
+            assert_eq!(ticker.0.guests().next_tick(), Some(OVERDUE), "it computes");
+            if polls == 2 { Poll::Ready("done") } else { Poll::Pending }
+        });
+        let mut interrupted = pin!(ticker.interrupting(Some(&over), guest));
+        let first = poll_fn(|context| Poll::Ready(interrupted.as_mut().poll(context).is_ready()));
+        assert!(!first.await);
+        let rests = |guests: &Guests| guests.next_tick().is_none() && guests.rings.is_none();
+        assert!(rests(&ticker.0.guests()), "it waits");
+        assert_eq!(interrupted.await, "done");
+        assert!(rests(&ticker.0.guests()));
     }
 
     #[test]

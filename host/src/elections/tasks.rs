@@ -73,7 +73,8 @@ impl Tasks {
         let leave = watch::Sender::new(false);
         // Dropped with the task, however it ends.
         let (running, ended) = watch::channel(());
-        let task = task(Leave { own: leave.subscribe(), all: self.leave.subscribe() });
+        // In a place of its own, or the task would have room for it twice.
+        let task = Box::pin(task(Leave { own: leave.subscribe(), all: self.leave.subscribe() }));
         let task = async move {
             let _running = running;
             task.await;

@@ -194,7 +194,6 @@ impl ComponentHandler {
             gate: Box::new(gate),
             memory: self.memory_limit,
             budget,
-            deadline: Some(lease),
             surroundings: None,
         };
         let mut store = component::store(&self.engine, grant);
@@ -224,7 +223,7 @@ impl ComponentHandler {
             let handler = leader.tenure_election_leader_handler();
             handler.call_on_tick(&mut store, &turn).await
         };
-        let ended = ended.await;
+        let ended = self.engine.interrupting(Some(lease), ended).await;
         // The trap itself says less.
         ended.map_err(|trap| store.data().told().map_or(trap, wasmtime::Error::msg))
     }

@@ -25,7 +25,7 @@ use crate::contract::{Event as Word, Failure, Report, Response, State};
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use candidate::Candidate;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -207,16 +207,17 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         let span = trace::of_candidate(self.elector.names());
         // One at a time: a second one would share the elector.
         let this = &*self;
-        this.drive(Candidate::new(this), leave, orders).instrument(span).await;
+        // An argument has its place beside that of what it becomes: both of these are pointers.
+        let candidate = Box::new(Candidate::new(this));
+        this.drive(candidate, pin!(leave), orders).instrument(span).await;
     }
 
     async fn drive(
         &self,
-        mut candidate: Candidate<'_, E, C>,
-        leave: impl Future<Output = ()>,
+        mut candidate: Box<Candidate<'_, E, C>>,
+        mut leave: Pin<&mut impl Future<Output = ()>>,
         orders: &mut mpsc::Receiver<Order>,
     ) {
-        let mut leave = pin!(leave);
         let mut ready = pin!(becomes_true(self.ready.clone()));
         let mut step: Option<Step<'_>> = None;
         // A request beside the steps.

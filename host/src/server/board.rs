@@ -154,6 +154,10 @@ impl Board {
 
     /// Takes an event of the runner that happened at `now`, as the clock says.
     pub fn happened(&self, event: &Event, now: Duration) {
+        // The report of that step has told all of it.
+        if let Event::Renewed { .. } = event {
+            return;
+        }
         self.metrics.event(event);
         self.state().happened(&self.candidate, event, now);
         self.has_changed();

@@ -11,10 +11,14 @@ use tenure_tests::{Access, Candidate, Credential, Group, Line, Sink, Store};
 use tokio::process::Command;
 
 /// For what has no bound of its own, on a busy machine.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(180);
 
-/// The lease of these candidates, which is the shortest.
-const LEASE: Duration = Duration::from_secs(15);
+/// The lease of these candidates, which is the longest.
+const LEASE: Duration = Duration::from_secs(60);
+
+/// The store may stand still for a while.
+const TIMINGS: [&str; 8] =
+    ["--lease", "60s", "--request-timeout", "15s", "--renew", "4s", "--poll", "1s"];
 
 /// A leader at work, and who comes after it.
 struct Scene {
@@ -34,11 +38,11 @@ impl Scene {
         if credential != Credential::SharedKey {
             group.outsider().create_container().await.unwrap();
         }
-        let old = group.start("old", &["--poll", "1s"]).unwrap();
+        let old = group.start("old", &TIMINGS).unwrap();
         old.event("elected", SOON).await;
         // Handed over with a renewal, too.
         let renewed = old.event("renewed", SOON).await;
-        let new = group.start("new", &["--poll", "1s"]).unwrap();
+        let new = group.start("new", &TIMINGS).unwrap();
         new.event("following", SOON).await;
         Self { store, _sink: sink, group, old, new, term: renewed.term() }
     }
@@ -273,13 +277,13 @@ async fn a_second_signal_leaves_no_lease_behind() {
     group.election += "-command";
     group.timer = ["--while-leading", "--grace=30s"];
     let deaf = ["sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"];
-    scene.old = Candidate::spawn("deaf", group.command("deaf", &["--renew", "2s"], &deaf)).unwrap();
+    scene.old = Candidate::spawn("deaf", group.command("deaf", &TIMINGS, &deaf)).unwrap();
     scene.old.event("handler", SOON).await;
     let before = scene.releases();
     scene.old.signal(Signal::TERM).unwrap();
     scene.old.event("leaving", SOON).await;
-    // The same signal within a second counts once. The lease is renewed meanwhile, every two seconds: from one renewal to the
-    // next that second is over.
+    // The same signal within a second counts once. The lease is renewed meanwhile, every four seconds: from one renewal to
+    // the next that second is over.
     for _ in 0..2 {
         let from = scene.old.lines().len();
         scene.old.line("renewal", from, SOON, |line| line.name() == "renewed").await;

@@ -12,6 +12,8 @@ pub(super) struct Source {
     pub text: String,
     /// Where it lies: what it names is looked for there.
     pub folder: PathBuf,
+    /// Where each line begins: thousands of elections of a list have the places of their settings.
+    lines: Vec<usize>,
 }
 
 /// Bytes of the largest file, so that one without an end does no harm.
@@ -24,6 +26,12 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 impl Source {
+    fn new(name: String, text: String, folder: PathBuf) -> Self {
+        let later = text.match_indices('\n').map(|(end, _)| end + 1);
+        let lines = std::iter::once(0).chain(later).collect();
+        Self { name, text, folder, lines }
+    }
+
     /// Reads the file that `named_by` names.
     pub(super) fn read(path: &Path, named_by: &str) -> Result<Self, Complaint> {
         let name = shown(&path.to_string_lossy());
@@ -42,12 +50,12 @@ impl Source {
             // Some editors begin a file with a byte order mark.
             Ok(text) => {
                 let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-                Ok(Self { name, text, folder })
+                Ok(Self::new(name, text, folder))
             }
             Err(error) => {
                 let good = error.utf8_error().valid_up_to();
                 let text = String::from_utf8_lossy(&error.as_bytes()[..good]).into_owned();
-                let place = Self { name, text, folder }.place(good);
+                let place = Self::new(name, text, folder).place(good);
                 Err(Complaint::new(place, "this is not UTF-8", "save the file as UTF-8"))
             }
         }
@@ -55,10 +63,10 @@ impl Source {
 
     /// `FILE:LINE:COLUMN` of a byte, counted from 1, the columns in characters.
     pub(super) fn place(&self, byte: usize) -> String {
-        let before = self.text.get(..byte).unwrap_or(&self.text);
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        self.at(line, column)
+        // The first line begins at 0.
+        let line = self.lines.partition_point(|start| *start <= byte);
+        let before = self.text.get(self.lines[line - 1]..byte).unwrap_or_default();
+        self.at(line, before.chars().count() + 1)
     }
 
     /// The same of a line and a column.
@@ -68,7 +76,7 @@ impl Source {
 
     #[cfg(test)]
     pub(super) fn of(text: &str) -> Self {
-        Self { name: "t.toml".into(), text: text.to_owned(), folder: "/etc".into() }
+        Self::new("t.toml".into(), text.to_owned(), "/etc".into())
     }
 }
 

@@ -243,13 +243,13 @@ impl Link {
     }
 
     /// Has the supervisor tell the service manager something.
-    pub(crate) fn notify(&self, message: &str) {
+    pub(crate) fn notify(&self, message: String) {
         let mut waiting = self.waiting();
         // Nobody reads: what is told now is newer.
         if waiting.lines.len() == NOTIFICATIONS {
             waiting.lines.remove(1);
         }
-        waiting.lines.push_back(line(&Message::Notify(message.to_owned())));
+        waiting.lines.push_back(line(&Message::Notify(message)));
         drop(waiting);
         self.news.notify_one();
     }
@@ -396,7 +396,7 @@ mod tests {
         let link = Link::default();
         link.waiting().lines.push_back("first".into());
         for number in 0..1_000 {
-            link.notify(&number.to_string());
+            link.notify(number.to_string());
         }
         let waiting = link.waiting();
         assert_eq!(waiting.lines.len(), NOTIFICATIONS);
@@ -410,13 +410,13 @@ mod tests {
         let (link, rung) = (Arc::new(Link::default()), Arc::new(Notify::new()));
         let bell = rung.clone();
         tokio::spawn(link.clone().deliver(ours, move || bell.notify_one()));
-        link.notify("one");
+        link.notify("one".to_owned());
         let mut line = [0; 1024];
         let read = theirs.read(&mut line).await.unwrap();
         assert!(timeout(Duration::ZERO, rung.notified()).await.is_err(), "there is room");
         // More than a pipe holds.
         let long = "x".repeat(4 * 1024 * 1024);
-        link.notify(&long);
+        link.notify(long.clone());
         rung.notified().await;
         let mut rest = Vec::new();
         while !rest.ends_with(b"\n") {

@@ -57,7 +57,7 @@ impl Link {
         match self.0 {}
     }
 
-    pub(crate) fn notify(&self, _: &str) {
+    pub(crate) fn notify(&self, _: String) {
         match self.0 {}
     }
 }

@@ -69,7 +69,7 @@ impl Wills {
             }
             Some(Message::Notify(message)) => {
                 if let Some(manager) = manager {
-                    manager.tell(&message);
+                    manager.tell(message);
                 }
             }
             None => {}

@@ -220,7 +220,7 @@ fn nothing_is_released_while_the_handler_cannot_be_seen_stopped() {
         let told = log.clone();
         let runner =
             Runner::new(elector, work, clock.clone()).on_event(move |event| told.event(&event));
-        let mut candidate = Candidate::new(&runner);
+        let mut candidate = Box::new(Candidate::new(&runner));
         candidate.stepped(Duration::ZERO, leading(7).again_in(100).report);
         // Work in a thread, which no order reaches.
         let (begun, begins) = mpsc::channel();
@@ -235,9 +235,9 @@ fn nothing_is_released_while_the_handler_cannot_be_seen_stopped() {
         });
         begins.recv().unwrap();
         candidate.turn = Some(running);
-        runner
-            .drive(candidate, clock.sleep_until(seconds(20)), &mut tokio::sync::mpsc::channel(1).1)
-            .await;
+        let (leave, orders) =
+            (clock.sleep_until(seconds(20)), &mut tokio::sync::mpsc::channel(1).1);
+        runner.drive(candidate, std::pin::pin!(leave), orders).await;
         assert_eq!(log.read(), ["0 elected 7", "17 problem work", "30 problem work", "30 stopped"]);
         drop(done);
     });

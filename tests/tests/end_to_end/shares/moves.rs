@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 /// For what has no bound of its own, on a busy machine.
-const SOON: Duration = Duration::from_secs(180);
+const SOON: Duration = Duration::from_secs(240);
 
 /// What runs, and what is wrong with that.
 #[derive(Default)]
@@ -139,7 +139,9 @@ impl Scene {
         let mut settings = Settings::new(&self.coordinating, credential);
         settings.name = Some(name.to_owned());
         settings.schedule = Some(Schedule::WhileLeading);
-        settings.failover = Some(Duration::from_secs(10));
+        // A busy machine stands still for a while.
+        settings.lease = Some(Duration::from_secs(60));
+        settings.request_timeout = Some(Duration::from_secs(15));
         settings
     }
 

@@ -20,6 +20,9 @@ const SOON: Duration = Duration::from_secs(240);
 
 const SHARES: u32 = 8;
 
+/// A busy machine stands still for a while. A member that is silent is missed after 3 S, which is as long.
+const LEASE: Duration = Duration::from_secs(60);
+
 /// Writes at its begin and before its end: who, of which share, under which term.
 const WORK: &str = "tell() { echo \"$WHO $TENURE_SHARE_INDEX $TENURE_SHARE_COUNT $TENURE_TERM\" >> \"$PLACE\"; }; \
                     tell; sleep 0.3; tell";
@@ -52,14 +55,10 @@ impl Stage {
     }
 
     fn start(&self, name: &str, more: &[&str]) -> Candidate {
-        self.start_with(name, &[&["--failover", "10s"], more].concat())
-    }
-
-    /// The same, without failover.
-    fn start_with(&self, name: &str, more: &[&str]) -> Candidate {
-        let shares = SHARES.to_string();
+        let (shares, lease) = (SHARES.to_string(), format!("{}s", LEASE.as_secs()));
         let (who, place) = (format!("WHO={name}"), format!("PLACE={}", self.place.display()));
-        let own = ["--shares", &shares, "--env", &who, "--env", &place];
+        let timings = ["--lease", &lease, "--request-timeout", "15s"];
+        let own = [&timings[..], &["--shares", &shares, "--env", &who, "--env", &place]].concat();
         let more = own.iter().chain(more).copied().collect::<Vec<_>>();
         Candidate::spawn(name, self.group.command(name, &more, &["sh", "-c", WORK])).unwrap()
     }
@@ -290,9 +289,6 @@ async fn processes_come_and_go_in_azurite() {
     processes_come_and_go(Store::shared_azurite(false).await.unwrap()).await;
 }
 
-/// A member that is silent is missed after 3 S, which is the lease.
-const LEASE: Duration = Duration::from_secs(60);
-
 /// What the store was asked about the blob whose name ends so, and did.
 fn done(store: &Store, ends: &str, verb: Verb) -> Vec<Entry> {
     let Store::Embedded(store) = store else { panic!("it has no such log") };
@@ -306,10 +302,9 @@ fn done(store: &Store, ends: &str, verb: Verb) -> Vec<Entry> {
 async fn the_shares_of_a_process_that_is_killed_are_taken_over_before_it_would_be_missed() {
     let store = Store::embedded().await.unwrap();
     let stage = Stage::of(&store).await;
-    let lease = format!("{}s", LEASE.as_secs());
-    let ada = stage.start_with("ada", &["--lease", &lease]);
+    let ada = stage.start("ada", &[]);
     stage.balanced(&["ada"], SHARES).await;
-    let mut ben = stage.start_with("ben", &["--lease", &lease]);
+    let mut ben = stage.start("ben", &[]);
     let told = stage.balanced(&["ada", "ben"], SHARES).await;
     let held = planned(&told).into_iter().filter(|(_, who)| who == "ben").map(|(share, _)| share);
     let held = held.collect::<Vec<_>>();
