@@ -1,25 +1,23 @@
 //! The service manager that started this program, such as systemd, and what it wants to be told. See sd_notify(3)
 //! and sd_watchdog_enabled(3).
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
 /// How long a service manager may take to make room for a message.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// So many messages may wait for that.
-const WAITING: usize = 64;
-
 /// Who started this program, and waits for its messages. Another thread sends them, so that nobody waits for one that
 /// does not read.
 pub(super) struct ServiceManager {
     /// None when no more come.
-    messages: Option<SyncSender<String>>,
+    messages: Option<Sender<String>>,
     /// Ends when all are sent.
     sent: Receiver<()>,
 }
@@ -37,13 +35,23 @@ impl ServiceManager {
         let socket = UnixDatagram::unbound().ok()?;
         // One that does not read for a while is waited for: what it is told once, like READY=1, would be lost.
         socket.set_write_timeout(Some(PATIENCE)).ok()?;
-        let (messages, waiting) = sync_channel::<String>(WAITING);
-        let (sending, sent) = sync_channel::<()>(0);
+        let (messages, waiting) = channel::<String>();
+        let (sending, sent) = channel::<()>();
         let send = move || {
             let _sending = sending;
-            for message in waiting {
-                // Nobody reading it does not concern the election.
-                let _ = socket.send_to_addr(message.as_bytes(), &address);
+            let mut untold = BTreeMap::new();
+            while let Ok(first) = waiting.recv() {
+                // Of what waits, the newest of each kind.
+                for message in std::iter::once(first).chain(waiting.try_iter()) {
+                    let assignments = message.lines().filter_map(|line| line.split_once('='));
+                    untold.extend(assignments.map(|(name, to)| (name.to_owned(), to.to_owned())));
+                }
+                let lines: Vec<_> =
+                    untold.iter().map(|(name, to)| format!("{name}={to}")).collect();
+                // What could not be sent comes with the next.
+                if socket.send_to_addr(lines.join("\n").as_bytes(), &address).is_ok() {
+                    untold.clear();
+                }
             }
         };
         thread::Builder::new().name("tenure-notify".to_owned()).spawn(send).ok()?;
@@ -51,8 +59,7 @@ impl ServiceManager {
     }
 
     pub(super) fn tell(&self, message: String) {
-        // There is room unless nobody reads.
-        let _ = self.messages.as_ref().map(|messages| messages.try_send(message));
+        let _ = self.messages.as_ref().map(|messages| messages.send(message));
     }
 }
 
@@ -143,11 +150,14 @@ mod tests {
         let manager = ServiceManager::at(address(path.as_os_str()).unwrap()).unwrap();
         // Nobody waits for it, whatever is told.
         manager.tell("READY=1".to_owned());
-        for _ in 0..1_000 {
-            manager.tell("STATUS=and so on".to_owned());
+        for number in 0..=1_000 {
+            manager.tell(format!("STATUS={number}"));
         }
         listener.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let mut buffer = [0; 64];
-        while listener.recv(&mut buffer).unwrap() != b"READY=1".len() {}
+        let (mut told, mut buffer) = (String::new(), [0; 64]);
+        while !(told.contains("READY=1") && told.contains("STATUS=1000")) {
+            let length = listener.recv(&mut buffer).unwrap();
+            told += std::str::from_utf8(&buffer[..length]).unwrap();
+        }
     }
 }

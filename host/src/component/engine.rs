@@ -175,7 +175,7 @@ impl Engine {
         guest: G,
     ) -> G::Output {
         match &self.ticker {
-            Some(ticker) => ticker.interrupting(deadline, guest).await,
+            Some(ticker) => ticker.interrupting(&self.wasmtime, deadline, guest).await,
             None => guest.await,
         }
     }

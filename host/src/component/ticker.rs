@@ -96,14 +96,19 @@ impl Ticker {
         Ok(Self(shared))
     }
 
-    /// Completes with `guest`. Only while it computes does the epoch go on for it.
+    /// Completes with `guest`, which is on that engine. Only while it computes does the epoch go on for it.
     pub(super) async fn interrupting<G: Future>(
         self: &Arc<Self>,
+        engine: &wasmtime::Engine,
         deadline: Option<&Deadline>,
         guest: G,
     ) -> G::Output {
         let mut guest = pin!(guest);
         poll_fn(|context| {
+            // It passed while the guest waited. One that never computes for long meets no tick.
+            if deadline.is_some_and(Deadline::passed) {
+                engine.increment_epoch();
+            }
             let _running = self.clone().running(deadline.cloned());
             guest.as_mut().poll(context)
         })
@@ -161,12 +166,16 @@ mod tests {
     use super::*;
     use crate::clock::{BootClock, Clock as _};
     use std::task::Poll;
-    use wasmtime::{Config, Engine, Instance, Module, Store, Trap};
+    use wasmtime::{Config, Engine, Instance, Module, Store, Trap, UpdateDeadline};
 
     /// `(module (func (export "f") (loop br 0)))`
     const ENDLESS: &[u8] =
         b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x05\x01\x01f\0\0\
         \x0a\x09\x01\x07\0\x03\x40\x0c\0\x0b\x0b";
+
+    /// `(module (func (export "f")))`
+    const BRIEF: &[u8] = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x05\x01\x01f\0\0\
+        \x0a\x04\x01\x02\0\x0b";
 
     fn engine() -> (Engine, Arc<Ticker>) {
         let engine = Engine::new(Config::new().epoch_interruption(true)).unwrap();
@@ -191,7 +200,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_wakes_up_for_a_guest_that_waits() {
-        let (_engine, ticker) = engine();
+        let (engine, ticker) = engine();
         let over = Deadline::new(BootClock::new().reading(), Duration::ZERO);
         let mut polls = 0;
         let guest = poll_fn(|_| {
@@ -199,13 +208,46 @@ mod tests {
             assert_eq!(ticker.0.guests().next_tick(), Some(OVERDUE), "it computes");
             if polls == 2 { Poll::Ready("done") } else { Poll::Pending }
         });
-        let mut interrupted = pin!(ticker.interrupting(Some(&over), guest));
+        let mut interrupted = pin!(ticker.interrupting(&engine, Some(&over), guest));
         let first = poll_fn(|context| Poll::Ready(interrupted.as_mut().poll(context).is_ready()));
         assert!(!first.await);
         let rests = |guests: &Guests| guests.next_tick().is_none() && guests.rings.is_none();
         assert!(rests(&ticker.0.guests()), "it waits");
         assert_eq!(interrupted.await, "done");
         assert!(rests(&ticker.0.guests()));
+    }
+
+    #[tokio::test]
+    async fn a_guest_that_computes_for_moments_only_is_interrupted_at_its_deadline() {
+        let (engine, ticker) = engine();
+        let module = Module::new(&engine, BRIEF).unwrap();
+        let mut store = Store::new(&engine, ());
+        let deadline = Deadline::new(BootClock::new().reading(), Duration::from_millis(20));
+        let lease = deadline.clone();
+        store.epoch_deadline_callback(move |_| {
+            Ok(match lease.passed() {
+                true => UpdateDeadline::Interrupt,
+                false => UpdateDeadline::Continue(1),
+            })
+        });
+        store.set_epoch_deadline(1);
+        let instance = Instance::new(&mut store, &module, &[]).unwrap();
+        let function = instance.get_typed_func::<(), ()>(&mut store, "f").unwrap();
+        let guest = async {
+            let mut calls_after = 0;
+            loop {
+                tokio::task::yield_now().await;
+                let is_over = deadline.passed();
+                match function.call(&mut store, ()) {
+                    Ok(()) => calls_after += usize::from(is_over),
+                    Err(error) => return (error, calls_after),
+                }
+            }
+        };
+        let (error, calls_after) = ticker.interrupting(&engine, Some(&deadline), guest).await;
+        assert_eq!(error.downcast_ref::<Trap>(), Some(&Trap::Interrupt));
+        // It may pass between the two looks at it.
+        assert!(calls_after <= 1, "{calls_after}");
     }
 
     #[test]

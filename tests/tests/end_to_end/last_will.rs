@@ -275,7 +275,7 @@ async fn a_second_signal_leaves_no_lease_behind() {
     let mut scene = Scene::new().await;
     let mut group = scene.group.clone();
     group.election += "-command";
-    group.timer = ["--while-leading", "--grace=30s"];
+    group.timer = ["--while-leading", "--grace=300s"];
     let deaf = ["sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"];
     scene.old = Candidate::spawn("deaf", group.command("deaf", &TIMINGS, &deaf)).unwrap();
     scene.old.event("handler", SOON).await;

@@ -114,6 +114,8 @@ struct Scene {
     component: ElectionComponent,
     connection_string: String,
     coordinating: String,
+    /// Azurite may stand still for a while, and is given leases that bear it.
+    failover: Option<Duration>,
     judge: Judge,
 }
 
@@ -130,6 +132,7 @@ impl Scene {
             component: ElectionComponent::new(&engine, Variables::new(), &clock).unwrap(),
             connection_string: store.connection_string(),
             coordinating: format!("tenure-test-{}/jobs/orders", Uuid::new_v4().simple()),
+            failover: matches!(store, Store::Embedded(_)).then_some(Duration::from_secs(10)),
             judge: Judge::default(),
         }
     }
@@ -139,7 +142,7 @@ impl Scene {
         let mut settings = Settings::new(&self.coordinating, credential);
         settings.name = Some(name.to_owned());
         settings.schedule = Some(Schedule::WhileLeading);
-        // A busy machine stands still for a while.
+        settings.failover = self.failover;
         settings.lease = Some(Duration::from_secs(60));
         settings.request_timeout = Some(Duration::from_secs(15));
         settings
