@@ -212,8 +212,8 @@ impl Event {
     /// What is due comes too late, or not at all.
     pub(super) fn overload(what: &str) -> Self {
         let detail = format!(
-            "{what}: this process was paused, or is short of processor time. While its leaders are late, it wins no \
-             election. Give it more processor time, or fewer elections"
+            "{what}: this process was paused, is short of processor time, or has more elections than the account \
+             answers in time. While its leaders are late, it wins no election. Give it more processor time, or fewer elections"
         );
         Self::Problem { class: Class::Overload, detail }
     }
