@@ -1,6 +1,6 @@
-//! What interrupts guest code: the epoch of the engines, which goes on while guests run.
+//! What interrupts guest code: the epoch of the engines, which goes on while guests compute.
 //!
-//! A thread waits for an alarm, and every change of the guests that run sets it. Most calls of the election component are over
+//! A thread waits for an alarm, and every change of the guests that compute sets it. Most calls of the election component are over
 //! before it goes off, so that the thread does not wake up for them.
 
 use super::alarm::Alarm;
@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_millis(10);
 /// The same for a guest that is still there after its deadline.
 const OVERDUE: Duration = Duration::from_millis(1);
 
-/// Advances the epoch while guests run.
+/// Advances the epoch while guests compute.
 pub(super) struct Ticker(Arc<Shared>);
 
 struct Shared {
@@ -28,7 +28,7 @@ struct Shared {
     running: Mutex<Guests>,
 }
 
-/// The guests that run, and the deadlines that they have.
+/// The guests that compute, and the deadlines that they have.
 #[derive(Default)]
 struct Guests {
     count: usize,
@@ -40,7 +40,7 @@ struct Guests {
 }
 
 impl Guests {
-    /// How long until the next tick. None: nobody runs.
+    /// How long until the next tick. None: nobody computes.
     fn next_tick(&self) -> Option<Duration> {
         if self.count == 0 {
             return None;
