@@ -1,8 +1,11 @@
 //! A page of a list of blobs, as the service writes it (REST: *List Blobs*): XML.
 
+use super::http_date;
 use super::metadata::Metadata;
 use super::operation::ETag;
 use super::percent;
+use chrono::{DateTime, Utc};
+use core::time::Duration;
 use roxmltree::{Document, Node};
 use tenure_base::prelude::*;
 
@@ -22,13 +25,16 @@ pub struct Entry {
     pub name: String,
     /// Its version, as an answer about the blob itself would give it.
     pub etag: ETag,
+    /// How long before the answer it was written, by the service's clock, in whole seconds. Zero where the answer does not
+    /// say.
+    pub age: Duration,
     /// Its metadata; names in lower case.
     pub metadata: Metadata,
 }
 
 impl Page {
-    /// Reads the body of an answer. None: it is no such page, or only the beginning of one.
-    pub fn read(body: &[u8]) -> Option<Self> {
+    /// Reads the body of an answer of that `date`. None: it is no such page, or only the beginning of one.
+    pub fn read(body: &[u8], date: Option<DateTime<Utc>>) -> Option<Self> {
         let text = core::str::from_utf8(body).ok()?;
         let document = Document::parse(text.trim_start_matches('\u{feff}')).ok()?;
         let root = document.root_element();
@@ -37,23 +43,33 @@ impl Page {
         }
         let blobs = child(root, "Blobs")?.children().filter(|node| node.has_tag_name("Blob"));
         let next = child(root, "NextMarker").map(text_of).filter(|marker| !marker.is_empty());
-        Some(Self { blobs: blobs.map(Entry::read).collect::<Option<_>>()?, next })
+        let blobs = blobs.map(|blob| Entry::read(blob, date)).collect::<Option<_>>()?;
+        Some(Self { blobs, next })
     }
 }
 
 impl Entry {
-    fn read(blob: Node<'_, '_>) -> Option<Self> {
+    fn read(blob: Node<'_, '_>, date: Option<DateTime<Utc>>) -> Option<Self> {
         let name = child(blob, "Name")?;
         let encoded = name.attribute("Encoded").is_some_and(|value| value == "true");
         let name = if encoded { percent::decode_text(&text_of(name)) } else { text_of(name) };
-        let etag = text_of(child(child(blob, "Properties")?, "Etag")?);
+        let properties = child(blob, "Properties")?;
+        let modified = child(properties, "Last-Modified").map(text_of);
+        let modified = modified.and_then(|modified| http_date::parse(&modified));
+        let age = date.zip(modified).and_then(|(date, modified)| (date - modified).to_std().ok());
+        let etag = text_of(child(properties, "Etag")?);
         // A list leaves the quotes out.
         let etag = format!("\"{}\"", etag.trim_matches('"'));
         let metadata = child(blob, "Metadata").into_iter().flat_map(|all| all.children());
         let metadata = metadata.filter(|node| node.is_element());
         let metadata =
             metadata.map(|one| (one.tag_name().name().to_ascii_lowercase(), text_of(one)));
-        Some(Self { name, etag: ETag(etag), metadata: metadata.collect() })
+        Some(Self {
+            name,
+            etag: ETag(etag),
+            age: age.unwrap_or_default(),
+            metadata: metadata.collect(),
+        })
     }
 }
 

@@ -120,7 +120,7 @@ pub fn judged(
                 .map_err(|_| nonsense("the blob holds no text; find out who else writes to it"));
             Ok(SideAnswer::Content(text?, tag))
         }
-        (Class::Done, Operation::List { .. }) => match Page::read(&body) {
+        (Class::Done, Operation::List { .. }) => match Page::read(&body, answer.date) {
             Some(page) => Ok(SideAnswer::Listed(page)),
             None => Err(nonsense("the answer is not a list, or is incomplete")),
         },

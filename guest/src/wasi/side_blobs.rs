@@ -91,7 +91,8 @@ impl Asking {
                 let suffix = blob.name.strip_prefix(&own)?.into();
                 let metadata =
                     blob.metadata.iter().map(|(name, value)| (name.into(), value.into()));
-                Some(wit::ListedBlob { suffix, tag: blob.etag.0, metadata: metadata.collect() })
+                let (tag, age) = (blob.etag.0, tenure_wasi::nanos(blob.age));
+                Some(wit::ListedBlob { suffix, tag, age, metadata: metadata.collect() })
             }));
             let Some(next) = page.next else { return Ok(wit::Answer::Listed(listed)) };
             marker = Some(next);

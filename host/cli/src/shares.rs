@@ -94,8 +94,8 @@ async fn look(subject: Subject) -> Result<Result<Seen, Problem>, ComponentError>
         match told.answer {
             Answer::Plan(plan, _) => seen.plan = Some(plan),
             Answer::Signs(signs) => {
-                let signs = signs.into_iter().map(|(sign, _)| (sign.member.clone(), sign));
-                seen.signs = signs.collect();
+                let signs = signs.into_iter().map(|listed| listed.sign);
+                seen.signs = signs.map(|sign| (sign.member.clone(), sign)).collect();
             }
             _ => {}
         }

@@ -95,11 +95,18 @@ impl Leader {
         Some(Ask::ReadPlan(self.tag.clone()))
     }
 
-    /// Takes the answer to the request before. The one that follows; none: the round is over.
-    pub fn answered(&mut self, ask: &Ask, answer: Answer, now: Duration) -> Option<Ask> {
+    /// Takes the answer to the request before, and for how long its own signs have been [steady](crate::Member::steady).
+    /// The request that follows; none: the round is over.
+    pub fn answered(
+        &mut self,
+        ask: &Ask,
+        answer: Answer,
+        steady: Duration,
+        now: Duration,
+    ) -> Option<Ask> {
         let next = match ask {
             Ask::ReadPlan(_) => self.read(answer),
-            Ask::List => self.listed(answer, now),
+            Ask::List => self.listed(answer, steady, now),
             Ask::Close { .. } => self.closed(answer),
             Ask::WritePlan(..) => self.written(answer),
             _ => self.gone.pop().map(|(name, tag)| Ask::Remove(name, tag)),
@@ -138,14 +145,15 @@ impl Leader {
         Some(Ask::List)
     }
 
-    fn listed(&mut self, answer: Answer, now: Duration) -> Option<Ask> {
+    fn listed(&mut self, answer: Answer, steady: Duration, now: Duration) -> Option<Ask> {
         let (Answer::Signs(signs), Some(planner)) = (answer, &mut self.planner) else {
             return None;
         };
         if self.leaves {
             planner.leave();
         }
-        self.gone = planner.looked(signs, self.pace.look(self.plan.members.len()), now);
+        let period = self.pace.look(self.plan.members.len());
+        self.gone = planner.looked(signs, steady, period, now);
         self.gone.retain(|(name, _)| *name != self.own);
         if self.plan.next.is_some() {
             return self.split();

@@ -27,4 +27,4 @@ pub use leader::Leader;
 pub use member::{Act, Member, Running, Will};
 pub use pace::Pace;
 pub use plan::{Plan, Share};
-pub use sign::{Answer, Ask, Sign, Tag};
+pub use sign::{Answer, Ask, Listed, Sign, Tag};

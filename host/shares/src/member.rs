@@ -50,7 +50,16 @@ pub struct Member {
     /// Until then its signs come quicker, since it is new, or the plan does not name it any more.
     new_until: Option<Duration>,
     will: Option<Will>,
+    steady: Option<Steady>,
     leaves: bool,
+}
+
+/// Its signs have arrived one after the other.
+#[derive(Clone, Copy, Debug)]
+struct Steady {
+    since: Duration,
+    /// When the newest of them was sent.
+    newest: Duration,
 }
 
 /// Something to send to the store again and again.
@@ -69,8 +78,16 @@ impl Member {
     #[must_use]
     pub fn away(sign: Sign) -> Self {
         let errand = Errand { due: None, sent: None };
-        let (plan, new_until, will) = (None, None, None);
-        Self { sign, signing: errand, reading: errand, plan, new_until, will, leaves: false }
+        Self {
+            sign,
+            signing: errand,
+            reading: errand,
+            plan: None,
+            new_until: None,
+            will: None,
+            steady: None,
+            leaves: false,
+        }
     }
 
     /// One that is there from `now` on.
@@ -111,6 +128,18 @@ impl Member {
         self.will.as_ref()
     }
 
+    /// For how long no sign of this member has been missing. As long as that, the account took signs and this process ran,
+    /// so that the silence of another member is its own.
+    #[must_use]
+    pub fn steady(&self, now: Duration) -> Duration {
+        if mutant!(SilenceOfAll) {
+            return Duration::MAX;
+        }
+        let most = self.sign.pace.steady();
+        let steady = self.steady.filter(|steady| now <= steady.newest + most);
+        steady.map_or(Duration::ZERO, |steady| now - steady.since)
+    }
+
     /// When to ask [`next`](Self::next) again, unless an answer comes before.
     #[must_use]
     pub fn wake(&self) -> Option<Duration> {
@@ -143,6 +172,12 @@ impl Member {
 
     fn signed(&mut self, ask: &Ask, answer: &Answer, now: Duration) {
         let leaves = self.leaves && !mutant!(SignStays);
+        if let (Answer::Signed(_), Some(newest)) = (answer, self.signing.sent) {
+            let most = self.sign.pace.steady();
+            let before = self.steady.filter(|before| newest <= before.newest + most);
+            self.steady =
+                Some(Steady { since: before.map_or(newest, |steady| steady.since), newest });
+        }
         match answer {
             Answer::Signed(_) if self.will.is_some() && mutant!(WillOfFirstSign) => {}
             Answer::Signed(tag) => {

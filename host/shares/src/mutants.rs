@@ -15,6 +15,8 @@ pub enum Mutant {
     SilenceUnseen,
     /// Members are gone though signs of the leader's own do not arrive either.
     OwnSignIgnored,
+    /// A new leader holds all silence against members, though its own signs did not arrive meanwhile.
+    SilenceOfAll,
     /// A member is judged by the time on its own clock at which it left its sign.
     TheirClocks,
     /// A member that is silent stays in the plan.
@@ -54,10 +56,11 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::CountsAtOnce,
         Self::SilenceUnseen,
         Self::OwnSignIgnored,
+        Self::SilenceOfAll,
         Self::TheirClocks,
         Self::NeverGone,
         Self::NotSticky,

@@ -36,6 +36,13 @@ impl Pace {
         self.sign
     }
 
+    /// A member whose signs were further apart had trouble, and others may have had the same. One try that failed at once
+    /// is not more.
+    #[must_use]
+    pub fn steady(self) -> Duration {
+        self.sign * 3 / 2
+    }
+
     /// Between two signs of life of a member that the plan does not name yet. Two looks never find the same sign then.
     #[must_use]
     pub fn first_signs(self, members: usize) -> Duration {

@@ -21,7 +21,7 @@ pub struct Plan {
     pub version: u64,
     /// How often the work was split, this time included.
     pub split: u32,
-    /// Those who should hold something, each once.
+    /// Those who are there, each once; where there are more of them than shares, some should hold nothing.
     pub members: Vec<String>,
     /// For each share the member that should hold it, by its place among the members.
     pub shares: Vec<Option<u32>>,
@@ -71,7 +71,7 @@ impl Plan {
         (0..).zip(&self.shares).map(move |(index, _)| Share { split, index })
     }
 
-    /// Whether a member should hold anything.
+    /// Whether it is made for that member too.
     #[must_use]
     pub fn names(&self, member: &str) -> bool {
         self.members.iter().any(|name| name == member)

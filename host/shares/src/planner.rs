@@ -7,7 +7,7 @@ use crate::assign::{Worker, assign};
 use crate::mutants::mutant;
 use crate::pace::Pace;
 use crate::plan::Plan;
-use crate::sign::{Sign, Tag};
+use crate::sign::{Listed, Sign, Tag};
 
 /// What the coordinator has seen of members, in its term.
 #[derive(Clone, Debug)]
@@ -58,28 +58,33 @@ impl Planner {
         self.leaves = true;
     }
 
-    /// Takes all signs there are, as a look that was answered `now` found them, where one is due each `period`. Those
-    /// of members that are gone, to be removed.
+    /// Takes all signs there are, as a look that was answered `now` found them, where one is due each `period`. The
+    /// leader's own signs have been [`steady`](crate::Member::steady) for so long. Those of members that are gone, to be
+    /// removed.
     ///
     /// Time in which nobody looked is not held against anybody: a store that was down, or a leader that was frozen,
-    /// would have all members gone at once. Nor is silence while the leader's own signs do not arrive either.
+    /// would have all members gone at once. Nor is silence while the leader's own signs do not arrive either. Before the
+    /// first look of a term others looked: a sign is as old then as the service says, as far as the leader's own signs
+    /// arrived meanwhile.
     pub fn looked(
         &mut self,
-        signs: Vec<(Sign, Tag)>,
+        signs: Vec<Listed>,
+        steady: Duration,
         period: Duration,
         now: Duration,
     ) -> Vec<(String, Tag)> {
+        let before = if self.looked.is_none() { steady } else { Duration::ZERO };
         let since = self.looked.replace(now).map_or(Duration::ZERO, |at| now.saturating_sub(at));
         let passed = match mutant!(SilenceUnseen) {
             true => since,
             false => since.min(period * 2),
         };
-        let by_name = signs.into_iter().map(|(sign, tag)| (sign.member.clone(), (sign, tag)));
+        let by_name = signs.into_iter().map(|listed| (listed.sign.member.clone(), listed));
         let mut by_name = by_name.collect::<HashMap<_, _>>();
         for (name, seen) in &mut self.seen {
-            seen.look(by_name.remove(name), passed);
+            seen.look(by_name.remove(name), passed, before);
         }
-        let first = by_name.into_iter().map(|(name, (sign, tag))| (name, Seen::first(&sign, tag)));
+        let first = by_name.into_iter().map(|(name, listed)| (name, Seen::first(listed, before)));
         self.seen.extend(first);
         let own = self.seen.get(&self.own).filter(|own| own.tag.is_some() || self.leaves);
         let Some(own) = own.map(|own| own.silent) else { return Vec::new() };
@@ -112,31 +117,16 @@ impl Planner {
             true => vec![None; before.shares.len()],
             false => before.shares.iter().map(place).collect::<Vec<_>>(),
         };
-        let after = assign(&held, &workers);
-        let name = |member: &Option<usize>| member.map(|member| names[member].as_str());
-        let was =
-            |member: &Option<u32>| before.members.get((*member)? as usize).map(String::as_str);
-        if after.iter().map(name).eq(before.shares.iter().map(was)) && !mutant!(PlanRewritten) {
+        let place = |member: Option<usize>| member.and_then(|member| u32::try_from(member).ok());
+        let shares = assign(&held, &workers).into_iter().map(place).collect::<Vec<_>>();
+        // Those who hold nothing are named too, so that the next leader knows that they are there.
+        let members = names.into_iter().cloned().collect::<Vec<_>>();
+        let is_same = members == before.members && shares == before.shares;
+        if is_same && !mutant!(PlanRewritten) {
             return None;
         }
-        // Only those who hold something are named.
-        let mut places = vec![None; names.len()];
-        let mut members = Vec::new();
-        let mut place = |member: usize| {
-            *places[member].get_or_insert_with(|| {
-                members.push(names[member].clone());
-                u32::try_from(members.len() - 1).unwrap_or(u32::MAX)
-            })
-        };
-        let shares = after.into_iter().map(|member| member.map(&mut place)).collect();
-        Some(Plan {
-            term,
-            version: before.version + 1,
-            split: before.split,
-            members,
-            shares,
-            next: None,
-        })
+        let (version, split) = (before.version + 1, before.split);
+        Some(Plan { term, version, split, members, shares, next: None })
     }
 }
 
@@ -147,15 +137,16 @@ impl Seen {
     }
 
     /// One sign may be left of a process that is dead.
-    fn first(sign: &Sign, tag: Tag) -> Self {
+    fn first(Listed { sign, tag, age }: Listed, before: Duration) -> Self {
         let counts = mutant!(CountsAtOnce);
-        let (worker, pace) = (sign.worker(), sign.pace);
-        Self { tag: Some(tag), worker, pace, counts, silent: Duration::ZERO }
+        let (worker, pace, silent) = (sign.worker(), sign.pace, silent(age).min(before));
+        Self { tag: Some(tag), worker, pace, counts, silent }
     }
 
-    /// With its sign, if it left one and did not take it back.
-    fn look(&mut self, sign: Option<(Sign, Tag)>, passed: Duration) {
-        let Some((sign, tag)) = sign else {
+    /// With its sign, if it left one and did not take it back. Time has `passed` since the look before, or `before` the
+    /// first one.
+    fn look(&mut self, listed: Option<Listed>, passed: Duration, before: Duration) {
+        let Some(Listed { sign, tag, age }) = listed else {
             self.tag = None;
             return;
         };
@@ -163,10 +154,15 @@ impl Seen {
             self.silent += passed;
         } else {
             self.counts |= self.tag.is_some();
-            self.silent = Duration::ZERO;
+            self.silent = silent(age).min(before);
         }
         (self.tag, self.worker, self.pace) = (Some(tag), sign.worker(), sign.pace);
     }
+}
+
+/// For how long its member is known to be silent. The service's dates are in whole seconds.
+fn silent(age: Duration) -> Duration {
+    age.saturating_sub(Duration::from_secs(1))
 }
 
 impl Sign {

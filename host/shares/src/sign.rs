@@ -1,5 +1,7 @@
 //! What is sent to the store for shares, and what it answers.
 
+use std::time::Duration;
+
 use crate::pace::Pace;
 use crate::plan::{Plan, Share};
 
@@ -18,6 +20,17 @@ pub struct Sign {
     pub most: Option<u32>,
     /// How often it leaves one: members with elections of other lengths may be among them.
     pub pace: Pace,
+}
+
+/// A sign as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// What its member said.
+    pub sign: Sign,
+    /// This version of it.
+    pub tag: Tag,
+    /// How long ago it was written, by the service's clock, which counts whole seconds.
+    pub age: Duration,
 }
 
 /// A request to the store. It gets one [`Answer`].
@@ -63,7 +76,7 @@ pub enum Answer {
     /// The plan that was read, or written.
     Plan(Plan, Tag),
     /// All signs.
-    Signs(Vec<(Sign, Tag)>),
+    Signs(Vec<Listed>),
     /// Those of the shares that are closed now, or were before.
     Closed(Vec<Share>),
 }

@@ -344,7 +344,8 @@ impl<'a> Task<'a> {
                     self.leader = None;
                     return;
                 }
-                if let Some(next) = leader.answered(ask, told.answer, now) {
+                if let Some(next) = leader.answered(ask, told.answer, self.member.steady(now), now)
+                {
                     self.ask(from, next);
                 }
             }

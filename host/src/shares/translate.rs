@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use std::fmt::Display;
 use std::time::Duration;
 use tenure_core::Record;
-use tenure_shares::{Answer, Ask, Pace, Plan, Sign, Tag};
+use tenure_shares::{Answer, Ask, Listed, Pace, Plan, Sign, Tag};
 
 /// The suffix of the plan's blob.
 const PLAN: &str = "plan";
@@ -111,7 +111,7 @@ pub(super) fn sign_of(member: &str) -> String {
 }
 
 /// The sign in a list. None: no member wrote this.
-fn sign(blob: ListedBlob) -> Option<(Sign, Tag)> {
+fn sign(blob: ListedBlob) -> Option<Listed> {
     let number = |name: &str| {
         let found = blob.metadata.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.parse::<u32>().ok())
@@ -123,7 +123,8 @@ fn sign(blob: ListedBlob) -> Option<(Sign, Tag)> {
         None => None,
         Some(most) => Some(most?),
     };
-    Some((Sign { member: member.into_owned(), weight, most, pace }, Tag(blob.tag)))
+    let sign = Sign { member: member.into_owned(), weight, most, pace };
+    Some(Listed { sign, tag: Tag(blob.tag), age: Duration::from_nanos(blob.age) })
 }
 
 fn write(suffix: String, content: String, over: Over) -> Write {

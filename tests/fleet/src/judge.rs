@@ -7,6 +7,7 @@ use std::rc::Rc;
 use tenure_shares::{Pace, Plan};
 
 use crate::store::Key;
+use crate::world::TIME_OUT;
 
 /// Something that must not happen, and did.
 #[derive(Clone, Debug)]
@@ -38,9 +39,17 @@ pub struct Looks {
     pub leaves: bool,
 }
 
-/// Signs of a member, and their removals, by the operations of the store.
+/// Signs of a member, and their removals.
 #[derive(Clone, Debug, Default)]
-struct Heard(Vec<(u64, bool)>);
+struct Heard(Vec<Change>);
+
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    /// Which operation of the store it was.
+    done: u64,
+    at: u64,
+    is_there: bool,
+}
 
 /// What was seen so far.
 #[derive(Debug)]
@@ -145,8 +154,9 @@ impl Judge {
     }
 
     /// A sign of that member was written, or removed.
-    pub fn heard(&mut self, member: &str, is_there: bool, done: u64) {
-        self.heard.entry(member.to_owned()).or_default().0.push((done, is_there));
+    pub fn heard(&mut self, member: &str, is_there: bool, done: u64, at: u64) {
+        let change = Change { done, at, is_there };
+        self.heard.entry(member.to_owned()).or_default().0.push(change);
     }
 
     /// S3: a process does what the plan says that the store gave it last.
@@ -191,6 +201,10 @@ impl Judge {
         self.plans.insert(plan.version, Rc::new(plan.clone()));
     }
 
+    fn gone_after(&self, member: &str) -> u64 {
+        self.others.get(member).copied().unwrap_or(self.gone_after)
+    }
+
     fn judge_causes(&mut self, last: &Plan, plan: &Plan, own: &str, looks: &Looks, now: u64) {
         let Some((listed, _)) = looks.at.last().copied() else { return };
         for name in plan.members.iter().filter(|name| !last.names(name)) {
@@ -200,11 +214,9 @@ impl Judge {
                 self.broken(now, "S3", format!("{name} is planned, and was not seen alive"));
             }
         }
-        // Where there is less than one for each, or some have a limit, a member may hold none.
-        if !self.equal || plan.shares.len() < plan.members.len() + 2 {
-            return;
-        }
-        let own_silence = self.heard.get(own).map_or(0, |heard| heard.silence(looks, self.look));
+        let heard_of_own = self.heard.get(own).cloned().unwrap_or_default();
+        let steady = heard_of_own.steady(looks, self.gone_after(own) / 2);
+        let own_silence = heard_of_own.silence(looks, self.look, steady);
         for name in last.members.iter().filter(|name| !plan.names(name)) {
             let Some(heard) = self.heard.get(name) else { continue };
             let was_found = looks.found.contains(name) && heard.was_never_missed(looks);
@@ -212,9 +224,9 @@ impl Judge {
             if heard.last(listed).is_none() || !counts || (looks.leaves && name == own) {
                 continue;
             }
-            let silence = heard.silence(looks, self.look);
+            let silence = heard.silence(looks, self.look, steady);
             // As many signs of the leader's own arrived meanwhile as come in two periods.
-            let gone_after = self.others.get(name).copied().unwrap_or(self.gone_after);
+            let gone_after = self.gone_after(name);
             let least = gone_after.max(own_silence + gone_after * 2 / 3);
             if silence * 100 < least * 98 {
                 let text = format!(
@@ -257,8 +269,13 @@ impl Judge {
 impl Heard {
     /// Which one wrote the newest sign before that one, if it was there then.
     fn last(&self, at: u64) -> Option<u64> {
-        let last = self.0.iter().rev().find(|(when, _)| *when <= at)?;
-        last.1.then_some(last.0)
+        let last = self.before(at).next()?;
+        last.is_there.then_some(last.done)
+    }
+
+    /// What happened until that operation, the newest first.
+    fn before(&self, done: u64) -> impl Iterator<Item = &Change> {
+        self.0.iter().rev().filter(move |change| change.done <= done)
     }
 
     /// Two looks of that leader found two signs that were not the same, and none found no sign since.
@@ -277,11 +294,30 @@ impl Heard {
         looks.at.iter().all(|(look, _)| self.last(*look).is_some())
     }
 
-    /// For how long a leader saw no new sign, as far as it looked.
-    fn silence(&self, looks: &Looks, look: u64) -> u64 {
-        let Some((listed, _)) = looks.at.last() else { return 0 };
-        let Some(last) = self.last(*listed) else { return 0 };
-        let pairs = looks.at.windows(2).filter(|pair| pair[0].0 >= last);
-        pairs.map(|pair| (pair[1].1 - pair[0].1).min(2 * look)).sum()
+    /// For how long a leader knew of no new sign: as far as it looked, and before its first look as far as its own signs
+    /// were `steady`.
+    fn silence(&self, looks: &Looks, look: u64, steady: u64) -> u64 {
+        let (Some((first, at)), Some((listed, _))) = (looks.at.first(), looks.at.last()) else {
+            return 0;
+        };
+        let Some(last) = self.before(*listed).next().filter(|last| last.is_there) else { return 0 };
+        // The service's clocks are up to a second apart.
+        let before = if last.done <= *first { at - last.at + 1_000 } else { 0 };
+        let pairs = looks.at.windows(2).filter(|pair| pair[0].0 >= last.done);
+        let seen = pairs.map(|pair| (pair[1].1 - pair[0].1).min(2 * look)).sum::<u64>();
+        before.min(steady) + seen
+    }
+
+    /// For how long before its first look the leader's own signs came so often. They were sent up to a time-out before.
+    fn steady(&self, looks: &Looks, most: u64) -> u64 {
+        let Some((first, at)) = looks.at.first() else { return 0 };
+        let (mut since, most) = (*at, most + TIME_OUT);
+        for change in self.before(*first) {
+            if !change.is_there || since - change.at > most {
+                break;
+            }
+            since = change.at;
+        }
+        at - since + TIME_OUT
     }
 }

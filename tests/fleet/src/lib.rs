@@ -89,6 +89,13 @@ impl Bounds {
         slow(GONE + 2 * LOOK) + 2_000 + 8 * ROUND_TRIP + self.hand_over
     }
 
+    /// After the coordinator died: its lease ends, up to 2 s late, and another one polls. By then its silence is noticed; the
+    /// service's dates make up to 2 s of it unknown.
+    #[must_use]
+    pub fn leaders_death(self) -> u64 {
+        slow(world::LEASE + 4_000 + LOOK) + 4_000 + 12 * ROUND_TRIP + self.hand_over
+    }
+
     /// After a member died that does not coordinate, and left last wills: when they have arrived it is as if it had left.
     #[must_use]
     pub fn will(self) -> u64 {
@@ -165,11 +172,12 @@ fn settle(world: &mut World, size: &Size, rng: &mut Rng) {
         world.scene.judge.quiet = false;
         let moves = world.scene.judge.moves;
         let there = world.there().len();
-        let (what, bound, action) = match rng.u64(..5) {
+        let (what, bound, action) = match rng.u64(..6) {
             0 => ("a join", bounds.join(), Action::Join),
             1 => ("a leave", bounds.leave(), Action::Leave(Whom::Other(rng.u64(..)))),
             2 => ("the leader's leave", bounds.leave(), Action::Leave(Whom::Leader)),
             3 => ("a death", bounds.death(), Action::Kill(Whom::Other(rng.u64(..)))),
+            4 => ("the leader's death", bounds.leaders_death(), Action::Kill(Whom::Leader)),
             _ => ("a short visit", bounds.death() + 3_000, Action::JoinAndDie(rng.u64(..3_000))),
         };
         let visit = matches!(action, Action::JoinAndDie(_));

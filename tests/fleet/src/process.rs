@@ -277,7 +277,8 @@ impl Process {
             }
             _ => {}
         }
-        let next = leader.answered(ask, answer, period(now));
+        let steady = self.member.steady(period(now));
+        let next = leader.answered(ask, answer, steady, period(now));
         self.lead(next, scene);
     }
 

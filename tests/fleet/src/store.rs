@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use std::time::Duration;
+
 use fastrand::Rng;
 use tenure_shares::mutants::{Mutant, is_active};
-use tenure_shares::{Answer, Ask, Plan, Share, Sign, Tag};
+use tenure_shares::{Answer, Ask, Listed, Plan, Share, Sign, Tag};
 
 /// An election: the coordinating one, or that of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,6 +93,8 @@ pub struct Laid {
     tag: u64,
     /// Of which life of its process.
     life: u32,
+    /// When it was written.
+    at: u64,
     /// What the clock of its member said when it was sent.
     pub by_their_clock: u64,
 }
@@ -150,7 +154,8 @@ impl Store {
         match ask {
             Ask::Sign(sign) => {
                 let tag = self.tag();
-                let laid = Laid { sign: sign.clone(), tag, life, by_their_clock: their_clock };
+                let by_their_clock = their_clock;
+                let laid = Laid { sign: sign.clone(), tag, life, at: now, by_their_clock };
                 self.signs.insert(sign.member.clone(), laid);
                 Answer::Signed(text(tag))
             }
@@ -169,7 +174,7 @@ impl Store {
                 Some((_, tag)) if *unless == Some(text(*tag)) => Answer::SamePlan,
                 Some((plan, tag)) => Answer::Plan(plan.clone(), text(*tag)),
             },
-            Ask::List => Answer::Signs(self.list(their_clock)),
+            Ask::List => Answer::Signs(self.list(their_clock, now)),
             Ask::WritePlan(plan, over) => {
                 let is = self.plan.as_ref().map(|(_, tag)| text(*tag));
                 if *over != is && !is_active(Mutant::PlanUnconditional) {
@@ -194,13 +199,20 @@ impl Store {
         Some(life)
     }
 
-    fn list(&self, their_clock: u64) -> Vec<(Sign, Tag)> {
+    fn list(&mut self, their_clock: u64, now: u64) -> Vec<Listed> {
+        // The clock that dates the answer may be ahead of that which dates what is written.
+        let date = (now + self.rng.u64(..=1_000)) / 1_000;
         // What the leader's clock says, which is another one.
         let fresh = |laid: &&Laid| {
             !is_active(Mutant::TheirClocks) || their_clock < laid.by_their_clock + 15_000
         };
         let laid = self.signs.values().filter(fresh);
-        laid.map(|laid| (laid.sign.clone(), text(laid.tag))).collect()
+        let listed = laid.map(|laid| Listed {
+            sign: laid.sign.clone(),
+            tag: text(laid.tag),
+            age: Duration::from_secs(date - laid.at / 1_000),
+        });
+        listed.collect()
     }
 
     fn close(&mut self, share: Share, now: u64) -> bool {

@@ -150,7 +150,7 @@ impl World {
             Deed::Delete(tag) => {
                 let process = &self.processes[left.who];
                 let Some(life) = self.store.delete(&process.name, tag) else { return };
-                self.scene.judge.heard(&process.name, false, done);
+                self.scene.judge.heard(&process.name, false, done, now);
                 if process.is_on && process.life == life {
                     let text = format!("{} lives, and a last will deleted its sign", process.name);
                     self.scene.judge.broken(now, "S3", text);

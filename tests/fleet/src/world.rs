@@ -319,10 +319,10 @@ impl World {
                 let answer = self.store.shares(ask, (name, request.life), clock, now);
                 let judge = &mut self.scene.judge;
                 match (ask, &answer) {
-                    (Ask::Sign(_), _) => judge.heard(name, true, done),
-                    (Ask::TakeBack, _) => judge.heard(name, false, done),
+                    (Ask::Sign(_), _) => judge.heard(name, true, done, now),
+                    (Ask::TakeBack, _) => judge.heard(name, false, done, now),
                     (Ask::Remove(of, _), _) if !self.store.has_sign(of) => {
-                        judge.heard(of, false, done)
+                        judge.heard(of, false, done, now)
                     }
                     (Ask::WritePlan(plan, _), Answer::Plan(..)) => {
                         judge.planned(plan, name, &looks.clone().unwrap_or_default(), now);

@@ -1,5 +1,5 @@
 use super::Leader;
-use crate::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
+use crate::{Answer, Ask, Listed, Pace, Plan, Share, Sign, Tag};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ impl Play {
                 let sign = |member: &&str| {
                     let pace = Pace::of(15 * SECOND);
                     let sign = Sign { member: (*member).to_owned(), weight: 1, most: None, pace };
-                    (sign, Tag(self.now.to_string()))
+                    Listed { sign, tag: Tag(self.now.to_string()), age: Duration::ZERO }
                 };
                 Answer::Signs(self.members.iter().map(sign).collect())
             }
@@ -64,7 +64,7 @@ impl Play {
         let mut next = self.leader.next(now);
         while let Some(ask) = next {
             let answer = self.answer(&ask);
-            next = self.leader.answered(&ask, answer, now);
+            next = self.leader.answered(&ask, answer, Duration::ZERO, now);
             self.asked.push(ask);
         }
         self.asked.len()
@@ -99,13 +99,13 @@ fn it_writes_nothing_over_what_it_has_not_read() {
     let now = Duration::from_secs(play.now);
     let read = play.leader.next(now).expect("it is time");
     let answer = play.answer(&read);
-    let list = play.leader.answered(&read, answer, now).expect("it lists");
+    let list = play.leader.answered(&read, answer, Duration::ZERO, now).expect("it lists");
     let answer = play.answer(&list);
     let asked = play.plan().clone().reshare(8);
     play.write(asked.clone());
-    let write = play.leader.answered(&list, answer, now).expect("cleo counts");
+    let write = play.leader.answered(&list, answer, Duration::ZERO, now).expect("cleo counts");
     let answer = play.answer(&write);
-    assert_eq!(play.leader.answered(&write, answer, now), None);
+    assert_eq!(play.leader.answered(&write, answer, Duration::ZERO, now), None);
     assert_eq!(play.plan(), &asked);
 }
 
@@ -114,8 +114,8 @@ fn those_count_whom_the_plan_names_when_it_looks_for_the_first_time() {
     let mut play = Play::of(4, &["anna", "ben"]);
     let now = Duration::ZERO;
     let read = play.leader.next(now).expect("it is time");
-    let list = play.leader.answered(&read, Answer::NoPlan, now).expect("it lists");
-    assert_eq!(play.leader.answered(&list, Answer::Unknown, now), None);
+    let list = play.leader.answered(&read, Answer::NoPlan, Duration::ZERO, now).expect("it lists");
+    assert_eq!(play.leader.answered(&list, Answer::Unknown, Duration::ZERO, now), None);
     // The leader before had written one.
     let members = ["ben".to_owned()].into();
     let plan = Plan { term: 6, version: 1, members, shares: vec![Some(0); 4], ..Plan::first(4) };
@@ -180,11 +180,11 @@ fn a_plan_that_was_on_its_way_is_not_the_one_without_itself() {
     let mut ask = play.leader.next(now).expect("it is time");
     while !matches!(ask, Ask::WritePlan(..)) {
         let answer = play.answer(&ask);
-        ask = play.leader.answered(&ask, answer, now).expect("cleo counts");
+        ask = play.leader.answered(&ask, answer, Duration::ZERO, now).expect("cleo counts");
     }
     play.leader.leave(now);
     let answer = play.answer(&ask);
-    assert_eq!(play.leader.answered(&ask, answer, now), None);
+    assert_eq!(play.leader.answered(&ask, answer, Duration::ZERO, now), None);
     assert!(!play.leader.left() && play.plan().names("anna"));
     play.round();
     assert!(play.leader.left() && !play.plan().names("anna"));
@@ -201,7 +201,7 @@ fn who_leaves_during_a_round_does_not_wait_for_the_next_as_long_as_others() {
     let begun = Duration::from_secs(play.now + 60);
     let ask = play.leader.next(begun).expect("it is time");
     play.leader.leave(begun);
-    assert_eq!(play.leader.answered(&ask, Answer::Unknown, begun), None);
+    assert_eq!(play.leader.answered(&ask, Answer::Unknown, Duration::ZERO, begun), None);
     assert_eq!(play.leader.wake(), Some(begun + SECOND));
 }
 
@@ -213,7 +213,7 @@ fn a_request_that_fails_ends_the_round() {
         let now = Duration::from_secs(play.now);
         let ask = play.leader.next(now).expect("it is time");
         assert_eq!(ask, Ask::ReadPlan(None));
-        assert_eq!(play.leader.answered(&ask, Answer::Unknown, now), None);
+        assert_eq!(play.leader.answered(&ask, Answer::Unknown, Duration::ZERO, now), None);
         assert_eq!(play.leader.next(now), None, "not before its time");
     }
 }

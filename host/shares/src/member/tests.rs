@@ -72,6 +72,29 @@ fn one_that_is_away_asks_for_nothing_until_it_comes() {
 }
 
 #[test]
+fn its_signs_are_steady_while_none_is_missing() {
+    let mut member = member("anna");
+    let sign = |member: &mut Member, at: u32, answer: &Answer| {
+        for ask in member.next(at * SECOND) {
+            let answer =
+                if matches!(ask, Ask::Sign(_)) { answer.clone() } else { Answer::SamePlan };
+            member.answered(&ask, answer, at * SECOND);
+        }
+    };
+    let signed = Answer::Signed(Tag("sign".to_owned()));
+    assert_eq!(member.steady(Duration::ZERO), Duration::ZERO);
+    for at in [1, 6, 11, 18] {
+        sign(&mut member, at, &signed);
+        assert_eq!(member.steady(at * SECOND), (at - 1) * SECOND, "{at}");
+    }
+    assert_eq!(member.steady(25 * SECOND), 24 * SECOND);
+    assert_eq!(member.steady(26 * SECOND), Duration::ZERO, "the newest is too old");
+    sign(&mut member, 25, &Answer::Unknown);
+    sign(&mut member, 26, &signed);
+    assert_eq!(member.steady(30 * SECOND), 4 * SECOND, "one came too late");
+}
+
+#[test]
 fn what_is_planned_begins_and_goes_on() {
     let plan = plan(&["anna", "ben", "anna"]);
     assert_eq!(acts("anna", plan.clone(), &[running(2, false)]), [Act::Begin(share(0))]);

@@ -1,5 +1,5 @@
 use super::Planner;
-use crate::{Pace, Plan, Sign, Tag};
+use crate::{Listed, Pace, Plan, Sign, Tag};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -11,6 +11,10 @@ struct Play {
     plan: Plan,
     now: u64,
     members: Vec<(String, u64)>,
+    /// How many seconds ago those signed that did not sign just before the look.
+    ages: HashMap<String, u64>,
+    /// For how many seconds no sign of the leader has been missing.
+    steady: u64,
     /// Of those that sign at another pace than that of the lease.
     paces: HashMap<String, Pace>,
 }
@@ -24,6 +28,8 @@ impl Play {
             plan,
             now: 0,
             members,
+            ages: HashMap::new(),
+            steady: 0,
             paces: HashMap::new(),
         }
     }
@@ -44,11 +50,14 @@ impl Play {
         }
         let sign = |(name, mark): &(String, u64)| {
             let pace = self.paces.get(name).copied().unwrap_or(Pace::of(LEASE));
-            (Sign { member: name.clone(), weight: 1, most: None, pace }, Tag(mark.to_string()))
+            let sign = Sign { member: name.clone(), weight: 1, most: None, pace };
+            let age = Duration::from_secs(self.ages.get(name).copied().unwrap_or(0));
+            Listed { sign, tag: Tag(mark.to_string()), age }
         };
         let signs = self.members.iter().map(sign).collect::<Vec<_>>();
         let period = Pace::of(LEASE).look(self.plan.members.len());
-        let gone = self.planner.looked(signs, period, Duration::from_secs(self.now));
+        let (steady, now) = (Duration::from_secs(self.steady), Duration::from_secs(self.now));
+        let gone = self.planner.looked(signs, steady, period, now);
         gone.into_iter().map(|(name, _)| name).collect()
     }
 
@@ -148,14 +157,15 @@ fn a_member_is_judged_by_the_pace_at_which_it_signs() {
 }
 
 #[test]
-fn how_many_hold_nothing_does_not_matter_for_that() {
-    let names: Vec<_> = (0..3_000).map(|number| format!("m{number}")).collect();
+fn many_that_hold_nothing_are_not_gone_either() {
+    let names: Vec<_> = (0..1_800).map(|number| format!("m{number}")).collect();
     let members: Vec<_> = std::iter::once("anna").chain(names.iter().map(String::as_str)).collect();
     let mut play = Play::of(2, &members);
     play.second(&[]);
     play.second(&[]);
     play.now += 600;
     assert_eq!(play.look(&members[1..]).len(), 0, "nobody");
+    assert_eq!(play.plan.members.len(), 1_801);
 }
 
 #[test]
@@ -199,6 +209,64 @@ fn the_next_leader_goes_on_with_the_plan() {
     assert!(play.second(&["anna"]).is_some());
     assert_eq!(play.counts(), [0, 3, 3]);
     assert_eq!((play.plan.term, play.plan.version), (7, 2));
+}
+
+/// Ben coordinates after anna, whose last sign is so old, as the service says.
+fn after_anna(age: u64, steady: u64) -> Play {
+    let mut play = Play::of(6, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    play.planner = Planner::begin("ben", Pace::of(LEASE), &play.plan);
+    play.ages.insert("anna".to_owned(), age);
+    play.steady = steady;
+    play
+}
+
+#[test]
+fn the_next_leader_takes_the_silence_before_its_term_from_the_service() {
+    // The service's dates are in whole seconds.
+    let mut play = after_anna(16, 60);
+    assert_eq!(play.second(&["anna"]), None);
+    assert!(play.second(&["anna"]).is_some());
+    assert_eq!(play.counts(), [0, 3, 3]);
+    assert!(after_anna(17, 60).second(&["anna"]).is_some());
+    // From then on its own clock counts, whatever the service's does.
+    let mut play = after_anna(0, 60);
+    play.second(&["anna"]);
+    play.ages.insert("anna".to_owned(), 3_600);
+    assert_eq!(play.second(&["anna"]), None);
+}
+
+#[test]
+fn silence_of_all_before_a_term_is_not_held_against_the_others() {
+    // The account was down until a moment ago.
+    assert_eq!(after_anna(60, 0).second(&["anna"]), None);
+    let mut play = after_anna(60, 10);
+    for second in 0..=5 {
+        assert_eq!(play.second(&["anna"]), None, "{second}");
+    }
+    assert!(play.second(&["anna"]).is_some());
+}
+
+#[test]
+fn the_leaders_own_sign_ages_by_the_same_clock() {
+    // A clock of the service that is far ahead makes all signs old.
+    let mut play = after_anna(100, 3_600);
+    play.ages.extend(["ben", "cleo"].map(|name| (name.to_owned(), 100)));
+    assert_eq!(play.second(&["anna"]), None);
+    assert_eq!(play.counts(), [2, 2, 2]);
+}
+
+#[test]
+fn the_next_leader_knows_who_is_there_and_holds_nothing() {
+    let mut play = Play::of(2, &["anna", "ben", "cleo"]);
+    play.second(&[]);
+    play.second(&[]);
+    assert_eq!(play.counts(), [1, 1, 0]);
+    play.planner = Planner::begin("ben", Pace::of(LEASE), &play.plan);
+    play.without("anna");
+    assert!(play.second(&[]).is_some());
+    assert_eq!(play.counts(), [1, 1]);
 }
 
 #[test]

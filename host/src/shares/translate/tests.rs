@@ -109,6 +109,11 @@ fn a_plan_is_read_as_it_was_written() {
     assert!(unread.unwrap().detail.contains("no leader writes such a plan"));
 }
 
+fn blob(suffix: &str, metadata: Vec<(String, String)>) -> ListedBlob {
+    let (suffix, tag) = (suffix.to_owned(), "\"1\"".to_owned());
+    ListedBlob { suffix, tag, age: 4_000_000_000, metadata }
+}
+
 #[test]
 fn signs_are_read_as_they_were_written_and_others_are_left_out() {
     let signs = [sign("a.d/ä %", 1, None), sign("ben", 0, Some(0)), sign("", 7, Some(3))];
@@ -116,10 +121,13 @@ fn signs_are_read_as_they_were_written_and_others_are_left_out() {
         let Request::Write(sent) = requests(&Ask::Sign(sign.clone()), "x").remove(0) else {
             panic!("no write");
         };
-        ListedBlob { suffix: sent.suffix, tag: "\"1\"".to_owned(), metadata: sent.metadata }
+        blob(&sent.suffix, sent.metadata)
     };
     let mut blobs = signs.iter().map(listed).collect::<Vec<_>>();
-    let expected = signs.into_iter().map(|sign| (sign, tag())).collect::<Vec<_>>();
+    let expected = signs
+        .into_iter()
+        .map(|sign| Listed { sign, tag: tag(), age: Duration::from_secs(4) })
+        .collect::<Vec<_>>();
     assert_eq!(of(&Ask::List, Ok(Done::Listed(blobs.clone()))), Answer::Signs(expected.clone()));
     let fields = |fields: &[(&str, &str)]| {
         fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -133,7 +141,7 @@ fn signs_are_read_as_they_were_written_and_others_are_left_out() {
         ("member.%ff", fields(&[("tenureweight", "1"), ("tenureevery", "5000")])),
         ("plan", fields(&[("tenureweight", "1"), ("tenureevery", "5000")])),
     ] {
-        blobs.push(ListedBlob { suffix: suffix.to_owned(), tag: "\"1\"".to_owned(), metadata });
+        blobs.push(blob(suffix, metadata));
     }
     assert_eq!(of(&Ask::List, Ok(Done::Listed(blobs))), Answer::Signs(expected));
 }

@@ -85,7 +85,7 @@ async fn signed(store: &SharesStore, member: &str) -> Tag {
 
 async fn signs(store: &SharesStore) -> Vec<(Sign, Tag)> {
     match ask(store, &Ask::List).await {
-        Answer::Signs(signs) => signs,
+        Answer::Signs(signs) => signs.into_iter().map(|listed| (listed.sign, listed.tag)).collect(),
         other => panic!("{other:?}"),
     }
 }
