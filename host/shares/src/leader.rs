@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::member::Steady;
 use crate::mutants::mutant;
 use crate::pace::Pace;
 use crate::plan::{Plan, Share};
@@ -95,13 +96,12 @@ impl Leader {
         Some(Ask::ReadPlan(self.tag.clone()))
     }
 
-    /// Takes the answer to the request before, and for how long its own signs have been [steady](crate::Member::steady).
-    /// The request that follows; none: the round is over.
+    /// Takes the answer to the request before, and its own signs that are [steady](crate::Member::steady). The request that follows; none: the round is over.
     pub fn answered(
         &mut self,
         ask: &Ask,
         answer: Answer,
-        steady: Duration,
+        steady: Option<Steady>,
         now: Duration,
     ) -> Option<Ask> {
         let next = match ask {
@@ -145,15 +145,14 @@ impl Leader {
         Some(Ask::List)
     }
 
-    fn listed(&mut self, answer: Answer, steady: Duration, now: Duration) -> Option<Ask> {
+    fn listed(&mut self, answer: Answer, steady: Option<Steady>, now: Duration) -> Option<Ask> {
         let (Answer::Signs(signs), Some(planner)) = (answer, &mut self.planner) else {
             return None;
         };
         if self.leaves {
             planner.leave();
         }
-        let period = self.pace.look(self.plan.members.len());
-        self.gone = planner.looked(signs, steady, period, now);
+        self.gone = planner.looked(signs, steady, now);
         self.gone.retain(|(name, _)| *name != self.own);
         if self.plan.next.is_some() {
             return self.split();

@@ -54,12 +54,21 @@ pub struct Member {
     leaves: bool,
 }
 
-/// Its signs have arrived one after the other.
-#[derive(Clone, Copy, Debug)]
-struct Steady {
-    since: Duration,
+/// Signs that were all answered, each sent within [`Pace::steady`](crate::Pace::steady) of the one before. Between the oldest
+/// and the newest of them the account took signs and this process ran, so another member's silence is its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steady {
+    /// When the oldest of them was sent.
+    pub since: Duration,
     /// When the newest of them was sent.
-    newest: Duration,
+    pub newest: Duration,
+}
+
+impl Steady {
+    /// How much of a silence that has lasted until `now` fell between these signs. It may have begun before this process.
+    pub(crate) fn within(self, silence: Duration, now: Duration) -> Duration {
+        silence.saturating_sub(now - self.newest).min(self.newest - self.since)
+    }
 }
 
 /// Something to send to the store again and again.
@@ -128,16 +137,14 @@ impl Member {
         self.will.as_ref()
     }
 
-    /// For how long no sign of this member has been missing. As long as that, the account took signs and this process ran,
-    /// so that the silence of another member is its own.
+    /// Its signs that were steady until now. None: one is missing, or there is none yet.
     #[must_use]
-    pub fn steady(&self, now: Duration) -> Duration {
+    pub fn steady(&self, now: Duration) -> Option<Steady> {
         if mutant!(SilenceOfAll) {
-            return Duration::MAX;
+            return Some(Steady { since: Duration::ZERO, newest: now });
         }
         let most = self.sign.pace.steady();
-        let steady = self.steady.filter(|steady| now <= steady.newest + most);
-        steady.map_or(Duration::ZERO, |steady| now - steady.since)
+        self.steady.filter(|steady| now <= steady.newest + most)
     }
 
     /// When to ask [`next`](Self::next) again, unless an answer comes before.

@@ -36,11 +36,11 @@ impl Pace {
         self.sign
     }
 
-    /// A member whose signs were further apart had trouble, and others may have had the same. One try that failed at once
-    /// is not more.
+    /// Signs of one member that are sent no further apart than that are steady: one try may have failed in between, and
+    /// with the defaults it may have timed out.
     #[must_use]
     pub fn steady(self) -> Duration {
-        self.sign * 3 / 2
+        self.sign * 5 / 3
     }
 
     /// Between two signs of life of a member that the plan does not name yet. Two looks never find the same sign then.

@@ -71,7 +71,7 @@ impl Plan {
         (0..).zip(&self.shares).map(move |(index, _)| Share { split, index })
     }
 
-    /// Whether it is made for that member too.
+    /// Whether it names that member.
     #[must_use]
     pub fn names(&self, member: &str) -> bool {
         self.members.iter().any(|name| name == member)

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use crate::assign::{Worker, assign};
+use crate::member::Steady;
 use crate::mutants::mutant;
 use crate::pace::Pace;
 use crate::plan::Plan;
@@ -12,8 +13,9 @@ use crate::sign::{Listed, Sign, Tag};
 /// What the coordinator has seen of members, in its term.
 #[derive(Clone, Debug)]
 pub(crate) struct Planner {
-    /// Its own name: a leader whose own signs do not arrive cannot judge those of others.
     own: String,
+    /// How often the leader leaves signs.
+    pace: Pace,
     /// It is about to leave, and holds nothing.
     leaves: bool,
     seen: BTreeMap<String, Seen>,
@@ -29,7 +31,7 @@ struct Seen {
     pace: Pace,
     /// It was seen alive, and not only by something that may be left of a former life.
     counts: bool,
-    /// For how long it left no new sign, as far as was looked.
+    /// For how long it left no new sign, as far as is known.
     silent: Duration,
 }
 
@@ -40,7 +42,7 @@ impl Planner {
         if !mutant!(PlanForgotten) {
             seen.extend(plan.members.iter().map(|member| (member.clone(), Seen::in_plan(pace))));
         }
-        Self { own: own.to_owned(), leaves: false, seen, looked: None }
+        Self { own: own.to_owned(), pace, leaves: false, seen, looked: None }
     }
 
     /// This member is to hold nothing.
@@ -58,43 +60,49 @@ impl Planner {
         self.leaves = true;
     }
 
-    /// Takes all signs there are, as a look that was answered `now` found them, where one is due each `period`. The
-    /// leader's own signs have been [`steady`](crate::Member::steady) for so long. Those of members that are gone, to be
-    /// removed.
+    /// Takes the signs that a list answered at `now` showed, and the leader's own that are
+    /// [`steady`](crate::Member::steady). Returns the signs of members that are gone, to be removed.
     ///
-    /// Time in which nobody looked is not held against anybody: a store that was down, or a leader that was frozen,
-    /// would have all members gone at once. Nor is silence while the leader's own signs do not arrive either. Before the
-    /// first look of a term others looked: a sign is as old then as the service says, as far as the leader's own signs
-    /// arrived meanwhile.
+    /// A member is gone only if most of its silence fell between steady signs of the leader: otherwise everybody's may have
+    /// been missing, because the store was down, or the leader was frozen.
     pub fn looked(
         &mut self,
         signs: Vec<Listed>,
-        steady: Duration,
-        period: Duration,
+        steady: Option<Steady>,
         now: Duration,
     ) -> Vec<(String, Tag)> {
-        let before = if self.looked.is_none() { steady } else { Duration::ZERO };
-        let since = self.looked.replace(now).map_or(Duration::ZERO, |at| now.saturating_sub(at));
-        let passed = match mutant!(SilenceUnseen) {
-            true => since,
-            false => since.min(period * 2),
-        };
+        let before = self.looked.replace(now);
+        let passed = before.map_or(Duration::ZERO, |at| now.saturating_sub(at));
         let by_name = signs.into_iter().map(|listed| (listed.sign.member.clone(), listed));
         let mut by_name = by_name.collect::<HashMap<_, _>>();
-        for (name, seen) in &mut self.seen {
-            seen.look(by_name.remove(name), passed, before);
+        let own_age = by_name.get(&self.own).map_or(Duration::ZERO, |own| own.age);
+        // The service's dates are in whole seconds. If they make a steady sign of the leader too old, they are wrong by as
+        // much.
+        let unknown = Duration::from_secs(1) + own_age.saturating_sub(self.pace.steady());
+        for listed in by_name.values_mut() {
+            // Only what was before the first look is not known better.
+            listed.age = match before {
+                None if !mutant!(AgeIgnored) => listed.age.saturating_sub(unknown),
+                _ => Duration::ZERO,
+            };
         }
-        let first = by_name.into_iter().map(|(name, listed)| (name, Seen::first(listed, before)));
-        self.seen.extend(first);
-        let own = self.seen.get(&self.own).filter(|own| own.tag.is_some() || self.leaves);
-        let Some(own) = own.map(|own| own.silent) else { return Vec::new() };
-        let own = if mutant!(OwnSignIgnored) { Duration::ZERO } else { own };
+        for (name, seen) in &mut self.seen {
+            seen.look(by_name.remove(name), passed);
+        }
+        self.seen.extend(by_name.into_iter().map(|(name, listed)| (name, Seen::first(listed))));
+        // A list without the leader's own sign is not to be trusted.
+        if self.seen.get(&self.own).is_none_or(|own| own.tag.is_none() && !self.leaves) {
+            return Vec::new();
+        }
         self.seen.retain(|name, seen| seen.tag.is_some() || (self.leaves && *name == self.own));
         let mut gone = Vec::new();
         for (name, seen) in &mut self.seen {
-            // Signs of all stop within one period when the account takes none any more.
-            let most = seen.pace.gone_after().max(own + seen.pace.sign() * 2);
-            if seen.silent > most && !mutant!(NeverGone) {
+            let of_it_alone =
+                steady.map_or(Duration::ZERO, |steady| steady.within(seen.silent, now));
+            // Trouble of all between two signs of the leader is unseen, and longer if those come more seldom.
+            let unseen = self.pace.steady().saturating_sub(seen.pace.steady());
+            let is_its_own = of_it_alone > seen.pace.sign() * 2 + unseen;
+            if seen.silent > seen.pace.gone_after() && is_its_own && !mutant!(NeverGone) {
                 // With its next sign it counts again: that is another one than this.
                 seen.counts = false;
                 gone.extend(seen.tag.clone().map(|tag| (name.clone(), tag)));
@@ -137,15 +145,13 @@ impl Seen {
     }
 
     /// One sign may be left of a process that is dead.
-    fn first(Listed { sign, tag, age }: Listed, before: Duration) -> Self {
+    fn first(Listed { sign, tag, age }: Listed) -> Self {
         let counts = mutant!(CountsAtOnce);
-        let (worker, pace, silent) = (sign.worker(), sign.pace, silent(age).min(before));
-        Self { tag: Some(tag), worker, pace, counts, silent }
+        Self { worker: sign.worker(), pace: sign.pace, tag: Some(tag), counts, silent: age }
     }
 
-    /// With its sign, if it left one and did not take it back. Time has `passed` since the look before, or `before` the
-    /// first one.
-    fn look(&mut self, listed: Option<Listed>, passed: Duration, before: Duration) {
+    /// With its sign, if it left one and did not take it back. Time has `passed` since the look before.
+    fn look(&mut self, listed: Option<Listed>, passed: Duration) {
         let Some(Listed { sign, tag, age }) = listed else {
             self.tag = None;
             return;
@@ -154,15 +160,10 @@ impl Seen {
             self.silent += passed;
         } else {
             self.counts |= self.tag.is_some();
-            self.silent = silent(age).min(before);
+            self.silent = age;
         }
         (self.tag, self.worker, self.pace) = (Some(tag), sign.worker(), sign.pace);
     }
-}
-
-/// For how long its member is known to be silent. The service's dates are in whole seconds.
-fn silent(age: Duration) -> Duration {
-    age.saturating_sub(Duration::from_secs(1))
 }
 
 impl Sign {

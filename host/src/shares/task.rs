@@ -41,7 +41,7 @@ const REMINDER: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
     Member,
-    /// In that term of the coordinator.
+    /// The leader of that number.
     Leader(u64),
 }
 
@@ -113,6 +113,13 @@ pub type Wills = Box<dyn Fn(Option<Request>) + Send + Sync>;
 /// Who hears of problems.
 type Events = Arc<dyn Fn(Event) + Send + Sync>;
 
+/// What it does as the coordinator. Answers to one that was before it, in the same term too, are not for it.
+struct Coordinates {
+    term: u64,
+    number: u64,
+    leader: Leader,
+}
+
 /// A member at work.
 pub struct Task<'a> {
     of: Membership,
@@ -124,7 +131,9 @@ pub struct Task<'a> {
     candidates: Candidates<'a>,
     member: Member,
     pace: Pace,
-    leader: Option<(u64, Leader)>,
+    coordinates: Option<Coordinates>,
+    /// How often it began to coordinate.
+    begun: u64,
     coordinating: Contender,
     shares: BTreeMap<Share, Contender>,
     changed: Arc<Notify>,
@@ -166,7 +175,8 @@ impl<'a> Task<'a> {
             clock,
             candidates,
             pace,
-            leader: None,
+            coordinates: None,
+            begun: 0,
             coordinating: contender,
             shares: BTreeMap::new(),
             changed,
@@ -225,8 +235,8 @@ impl<'a> Task<'a> {
         let now = self.clock.now();
         self.leaves = Some(now);
         self.member.leave(now);
-        if let Some((_, leader)) = &mut self.leader {
-            leader.leave(now);
+        if let Some(coordinates) = &mut self.coordinates {
+            coordinates.leader.leave(now);
         }
     }
 
@@ -239,7 +249,7 @@ impl<'a> Task<'a> {
         self.coordinate(now);
         self.act(now);
         self.shares.retain(|_, contender| !contender.is_over());
-        let leader = self.leader.as_ref().and_then(|(_, leader)| leader.wake());
+        let leader = self.coordinates.as_ref().and_then(|coordinates| coordinates.leader.wake());
         let leaves = self.leaves.map(|since| match since.saturating_add(self.of.leave_within) {
             end if now < end => end.min(now + PLAN_WITHIN),
             _ => now + Duration::from_secs(1),
@@ -259,18 +269,20 @@ impl<'a> Task<'a> {
     /// Coordinates while it may, and gives it up in its turn.
     fn coordinate(&mut self, now: Duration) {
         let term = self.coordinating.leads(now);
-        if self.leader.as_ref().map(|(term, _)| *term) != term {
+        if self.coordinates.as_ref().map(|coordinates| coordinates.term) != term {
             let (member, shares, pace) = (&self.of.sign.member, self.of.count, self.pace);
-            self.leader = term.map(|term| {
+            self.coordinates = term.map(|term| {
                 let mut leader = Leader::begin(member, term, shares, pace, now);
                 if self.leaves.is_some() {
                     leader.leave(now);
                 }
-                (term, leader)
+                self.begun += 1;
+                Coordinates { term, number: self.begun, leader }
             });
         }
         if let Some(since) = self.leaves {
-            let waits = self.leader.as_ref().is_some_and(|(_, leader)| !leader.left());
+            let waits =
+                self.coordinates.as_ref().is_some_and(|coordinates| !coordinates.leader.left());
             if !waits || now >= since + PLAN_WITHIN {
                 self.coordinating.leave();
             }
@@ -278,9 +290,10 @@ impl<'a> Task<'a> {
                 self.shares.values().for_each(Contender::leave);
             }
         }
-        let next = self.leader.as_mut().and_then(|(term, leader)| Some((*term, leader.next(now)?)));
-        if let Some((term, ask)) = next {
-            self.ask(From::Leader(term), ask);
+        let Some(Coordinates { number, leader, .. }) = &mut self.coordinates else { return };
+        let from = From::Leader(*number);
+        if let Some(ask) = leader.next(now) {
+            self.ask(from, ask);
         }
     }
 
@@ -337,13 +350,14 @@ impl<'a> Task<'a> {
                 self.prepare_will();
             }
             From::Leader(of) => {
-                let leader = self.leader.as_mut().filter(|(term, _)| *term == of);
-                let Some((_, leader)) = leader else { return };
-                if self.coordinating.leads(now) != Some(of) {
+                let coordinates = self.coordinates.as_mut().filter(|now| now.number == of);
+                let Some(coordinates) = coordinates else { return };
+                if self.coordinating.leads(now) != Some(coordinates.term) {
                     // A renewal may be told of a moment later: then it begins anew.
-                    self.leader = None;
+                    self.coordinates = None;
                     return;
                 }
+                let leader = &mut coordinates.leader;
                 if let Some(next) = leader.answered(ask, told.answer, self.member.steady(now), now)
                 {
                     self.ask(from, next);

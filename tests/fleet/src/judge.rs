@@ -57,7 +57,6 @@ pub struct Judge {
     gone_after: u64,
     /// The same of members that sign at another pace.
     others: BTreeMap<String, u64>,
-    look: u64,
     /// All members weigh the same and have no limit.
     equal: bool,
     works: BTreeMap<Key, Vec<Span>>,
@@ -83,13 +82,12 @@ impl Judge {
 
     /// Of a fleet at that pace.
     #[must_use]
-    pub fn new(pace: Pace, members: usize, equal: bool) -> Self {
+    pub fn new(pace: Pace, equal: bool) -> Self {
         let milliseconds =
             |period: std::time::Duration| u64::try_from(period.as_millis()).unwrap_or(u64::MAX);
         Self {
             gone_after: milliseconds(pace.gone_after()),
             others: BTreeMap::new(),
-            look: milliseconds(pace.look(members)),
             equal,
             works: BTreeMap::new(),
             heard: BTreeMap::new(),
@@ -177,8 +175,15 @@ impl Judge {
         self.plans.insert(plan.version, Rc::new(plan.clone()));
     }
 
-    /// A coordinator has written that plan after these looks.
-    pub fn planned(&mut self, plan: &Plan, own: &str, looks: &Looks, now: u64) {
+    /// A coordinator has written that plan after these looks. `sound`: nothing was wrong with the process of that name, but
+    /// with all of them at most.
+    pub fn planned(
+        &mut self,
+        plan: &Plan,
+        (own, looks): (&str, &Looks),
+        sound: impl Fn(&str) -> bool,
+        now: u64,
+    ) {
         let before = self.plans.last_key_value().map(|(_, plan)| Rc::clone(plan));
         self.written += 1;
         let first = Rc::new(Plan::first(0));
@@ -194,7 +199,7 @@ impl Judge {
                 format!("{own} wrote plan {} though nothing happened", plan.version),
             );
         }
-        self.judge_causes(&last, plan, own, looks, now);
+        self.judge_causes(&last, plan, (own, looks), sound, now);
         if self.equal {
             self.judge_moves(&last, plan, now);
         }
@@ -205,7 +210,14 @@ impl Judge {
         self.others.get(member).copied().unwrap_or(self.gone_after)
     }
 
-    fn judge_causes(&mut self, last: &Plan, plan: &Plan, own: &str, looks: &Looks, now: u64) {
+    fn judge_causes(
+        &mut self,
+        last: &Plan,
+        plan: &Plan,
+        (own, looks): (&str, &Looks),
+        sound: impl Fn(&str) -> bool,
+        now: u64,
+    ) {
         let Some((listed, _)) = looks.at.last().copied() else { return };
         for name in plan.members.iter().filter(|name| !last.names(name)) {
             let heard = self.heard.get(name);
@@ -214,9 +226,8 @@ impl Judge {
                 self.broken(now, "S3", format!("{name} is planned, and was not seen alive"));
             }
         }
-        let heard_of_own = self.heard.get(own).cloned().unwrap_or_default();
-        let steady = heard_of_own.steady(looks, self.gone_after(own) / 2);
-        let own_silence = heard_of_own.silence(looks, self.look, steady);
+        let of_own = self.heard.get(own).cloned().unwrap_or_default();
+        let most = self.gone_after(own) * 5 / 9;
         for name in last.members.iter().filter(|name| !plan.names(name)) {
             let Some(heard) = self.heard.get(name) else { continue };
             let was_found = looks.found.contains(name) && heard.was_never_missed(looks);
@@ -224,16 +235,19 @@ impl Judge {
             if heard.last(listed).is_none() || !counts || (looks.leaves && name == own) {
                 continue;
             }
-            let silence = heard.silence(looks, self.look, steady);
-            // As many signs of the leader's own arrived meanwhile as come in two periods.
-            let gone_after = self.gone_after(name);
-            let least = gone_after.max(own_silence + gone_after * 2 / 3);
-            if silence * 100 < least * 98 {
-                let text = format!(
-                    "{name} is dropped, silent for {silence} ms; the leader for {own_silence} ms"
-                );
-                self.broken(now, "S3", text);
-            }
+            // It may have been gone for some looks, if the plan could not be written.
+            let silences = looks.at.iter();
+            let silences = silences
+                .map(|look| heard.silence(looks, *look).min(of_own.steady(look.1, most) * 3 / 2));
+            let (silence, least) = (silences.max().unwrap_or(0), self.gone_after(name));
+            let text = if sound(name) {
+                format!("{name} is dropped, though nothing is wrong with it")
+            } else if silence * 100 < least * 98 {
+                format!("{name} is dropped, silent for {silence} ms as far as is known")
+            } else {
+                continue;
+            };
+            self.broken(now, "S3", text);
         }
     }
 
@@ -294,29 +308,25 @@ impl Heard {
         looks.at.iter().all(|(look, _)| self.last(*look).is_some())
     }
 
-    /// For how long a leader knew of no new sign: as far as it looked, and before its first look as far as its own signs
-    /// were `steady`.
-    fn silence(&self, looks: &Looks, look: u64, steady: u64) -> u64 {
-        let (Some((first, at)), Some((listed, _))) = (looks.at.first(), looks.at.last()) else {
+    /// For how long the sign that there was at the last look was the newest, at that look. The service's clocks are up to a
+    /// second apart, and so may have said a second too much in the first one.
+    fn silence(&self, looks: &Looks, (look, at): (u64, u64)) -> u64 {
+        let (Some((first, _)), Some((listed, _))) = (looks.at.first(), looks.at.last()) else {
             return 0;
         };
-        let Some(last) = self.before(*listed).next().filter(|last| last.is_there) else { return 0 };
-        // The service's clocks are up to a second apart.
-        let before = if last.done <= *first { at - last.at + 1_000 } else { 0 };
-        let pairs = looks.at.windows(2).filter(|pair| pair[0].0 >= last.done);
-        let seen = pairs.map(|pair| (pair[1].1 - pair[0].1).min(2 * look)).sum::<u64>();
-        before.min(steady) + seen
+        let last = self.before(*listed).next().filter(|last| last.is_there && last.done <= look);
+        last.map_or(0, |last| at - last.at + if last.done <= *first { 1_000 } else { 0 })
     }
 
-    /// For how long before its first look the leader's own signs came so often. They were sent up to a time-out before.
-    fn steady(&self, looks: &Looks, most: u64) -> u64 {
-        let Some((first, at)) = looks.at.first() else { return 0 };
-        let (mut since, most) = (*at, most + TIME_OUT);
-        for change in self.before(*first) {
-            if !change.is_there || since - change.at > most {
+    /// For how long the leader's own signs came so often, when it took what it saw. They were sent up to a time-out before.
+    fn steady(&self, at: u64, most: u64) -> u64 {
+        let (mut since, most) = (at, most + TIME_OUT);
+        let signs = self.0.iter().rev().filter(|change| change.at <= at && change.is_there);
+        for sign in signs.map(|change| change.at) {
+            if since - sign > most {
                 break;
             }
-            since = change.at;
+            since = sign;
         }
         at - since + TIME_OUT
     }

@@ -69,7 +69,7 @@ pub fn faults(rng: &mut Rng, end: u64) -> Vec<(u64, Action)> {
             _ => Whom::Any(rng.u64(..)),
         };
         let zone = rng.usize(..ZONES);
-        let action = match rng.u64(..21) {
+        let action = match rng.u64(..22) {
             0..=2 => Action::Join,
             3 => Action::JoinAndDie(rng.u64(..3_000)),
             4 | 5 => Action::Leave(whom),
@@ -96,6 +96,13 @@ pub fn faults(rng: &mut Rng, end: u64) -> Vec<(u64, Action)> {
                     ));
                 }
                 Action::Reshare(rng.u32(4..=64))
+            }
+            // Another one coordinates, just after a short trouble of all.
+            21 => {
+                let (kind, short) =
+                    (rng.choice([Kind::Down, Kind::ReadOnly]), rng.u64(1_000..=9_000));
+                faults.push((at + short + rng.u64(..1_000), Action::Leave(Whom::Leader)));
+                Action::Trouble(kind.unwrap_or(Kind::Down), short)
             }
             _ => {
                 faults.push((at + 50, Action::Join));
@@ -181,11 +188,17 @@ impl World {
             Action::Start(_) => {}
             Action::Freeze(whom, long) => self.freeze(self.pick(whom)?, long),
             Action::Cut(whom, long, answers) => {
-                let kind = Kind::Cut(vec![self.pick(whom)?], answers);
+                let who = self.pick(whom)?;
+                self.hindered[who] = self.hindered[who].max(now + long);
+                let kind = Kind::Cut(vec![who], answers);
                 self.network.troubles.push(Trouble { kind, until: now + long });
             }
             Action::CutZone(zone, long) => {
-                let kind = Kind::Cut(self.zone(zone), false);
+                let those = self.zone(zone);
+                for who in &those {
+                    self.hindered[*who] = self.hindered[*who].max(now + long);
+                }
+                let kind = Kind::Cut(those, false);
                 self.network.troubles.push(Trouble { kind, until: now + long });
             }
             Action::ZoneDies(zone, after) => {
@@ -200,6 +213,9 @@ impl World {
                 }
             }
             Action::Trouble(kind, long) => {
+                if matches!(kind, Kind::Throttled(_) | Kind::Slow(_)) {
+                    self.uneven = self.uneven.max(now + long);
+                }
                 self.network.troubles.push(Trouble { kind, until: now + long })
             }
             Action::Reshare(shares) => {
@@ -229,6 +245,9 @@ impl World {
         self.network.troubles.clear();
         (self.network.way, self.network.rough, self.stale_write) = (way, 0, None);
         self.supervisors.straight = true;
+        let now = self.scene.now;
+        self.uneven = self.uneven.min(now);
+        self.hindered.iter_mut().for_each(|until| *until = now.min(*until));
         for who in 0..self.processes.len() {
             self.thaw(who);
         }

@@ -20,6 +20,9 @@ pub const TIME_OUT: u64 = 3_000;
 /// Of a lease.
 pub const LEASE: u64 = 15_000;
 
+/// What was wrong with a process so long ago has no consequences any more.
+const SINCE: u64 = 30_000;
+
 /// After which time those are replaced that are replaced sooner, in milliseconds.
 const QUICK: u64 = 3_000;
 
@@ -84,6 +87,10 @@ pub struct World {
     /// What becomes of last wills.
     pub supervisors: Supervisors,
     mixed: bool,
+    /// Until when each process was off, stood still or was cut off.
+    pub hindered: Vec<u64>,
+    /// Until when the account treated one request otherwise than another.
+    pub uneven: u64,
     rng: Rng,
     queue: BinaryHeap<Reverse<Entry>>,
     number: u64,
@@ -115,7 +122,7 @@ impl World {
         let pace = Pace::of(std::time::Duration::from_millis(LEASE));
         let scene = Scene {
             now: 0,
-            judge: Judge::new(pace, size.members, size.equal),
+            judge: Judge::new(pace, size.equal),
             outbox: Vec::new(),
             names: HashMap::new(),
             roll: Vec::new(),
@@ -132,6 +139,8 @@ impl World {
             stale_write: None,
             supervisors: Supervisors::new(seed ^ 4),
             mixed: size.mixed,
+            hindered: Vec::new(),
+            uneven: if rough > 0 { u64::MAX / 2 } else { 0 },
             rng: Rng::with_seed(seed ^ 3),
             queue: BinaryHeap::new(),
             number: 0,
@@ -154,12 +163,14 @@ impl World {
         let sign = Sign { member: name, weight, most, pace };
         let clock = Clock::new(self.rng.u64(..3_600_000), self.rng.u64(990_000..=1_010_000));
         self.processes.push(Process::new(who, sign, zone, clock));
+        self.hindered.push(0);
         self.start(who);
         who
     }
 
     /// A process begins, or begins anew under its name.
     pub fn start(&mut self, who: usize) {
+        self.hindered[who] = self.scene.now;
         self.processes[who].start(&mut self.scene);
         self.held.remove(&who);
         self.settle(who);
@@ -180,6 +191,7 @@ impl World {
     /// A process stands still for so long.
     pub fn freeze(&mut self, who: usize, long: u64) {
         let until = self.scene.now + long;
+        self.hindered[who] = self.hindered[who].max(until);
         self.processes[who].frozen = Some(until);
         let life = self.processes[who].life;
         self.at(until, Event::Thaws(who, life));
@@ -325,7 +337,16 @@ impl World {
                         judge.heard(of, false, done, now)
                     }
                     (Ask::WritePlan(plan, _), Answer::Plan(..)) => {
-                        judge.planned(plan, name, &looks.clone().unwrap_or_default(), now);
+                        let looks = looks.clone().unwrap_or_default();
+                        let looked = looks.at.last().map_or(0, |(_, at)| *at);
+                        let sound = |name: &str| {
+                            let who = self.scene.names.get(name).copied();
+                            who.is_some_and(|who| {
+                                self.processes[who].is_on
+                                    && self.hindered[who].max(self.uneven) + SINCE < looked
+                            })
+                        };
+                        judge.planned(plan, (name, &looks), sound, now);
                     }
                     _ => {}
                 }

@@ -1,5 +1,5 @@
 use super::Leader;
-use crate::{Answer, Ask, Listed, Pace, Plan, Share, Sign, Tag};
+use crate::{Answer, Ask, Listed, Pace, Plan, Share, Sign, Steady, Tag};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -11,6 +11,9 @@ struct Play {
     written: u64,
     held: Vec<Share>,
     members: Vec<&'static str>,
+    /// Whose sign is 17 s old.
+    silent: &'static str,
+    steady: Option<Steady>,
     now: u64,
     asked: Vec<Ask>,
 }
@@ -18,8 +21,17 @@ struct Play {
 impl Play {
     fn of(shares: u32, members: &[&'static str]) -> Self {
         let leader = Leader::begin("anna", 7, shares, Pace::of(15 * SECOND), Duration::ZERO);
-        let (stored, held, asked) = (None, Vec::new(), Vec::new());
-        Self { leader, stored, written: 0, held, members: members.into(), now: 0, asked }
+        Self {
+            leader,
+            stored: None,
+            written: 0,
+            held: Vec::new(),
+            members: members.into(),
+            silent: "",
+            steady: None,
+            now: 0,
+            asked: Vec::new(),
+        }
     }
 
     fn answer(&mut self, ask: &Ask) -> Answer {
@@ -34,7 +46,8 @@ impl Play {
                 let sign = |member: &&str| {
                     let pace = Pace::of(15 * SECOND);
                     let sign = Sign { member: (*member).to_owned(), weight: 1, most: None, pace };
-                    Listed { sign, tag: Tag(self.now.to_string()), age: Duration::ZERO }
+                    let age = if *member == self.silent { 17 * SECOND } else { Duration::ZERO };
+                    Listed { sign, tag: Tag(self.now.to_string()), age }
                 };
                 Answer::Signs(self.members.iter().map(sign).collect())
             }
@@ -64,7 +77,7 @@ impl Play {
         let mut next = self.leader.next(now);
         while let Some(ask) = next {
             let answer = self.answer(&ask);
-            next = self.leader.answered(&ask, answer, Duration::ZERO, now);
+            next = self.leader.answered(&ask, answer, self.steady, now);
             self.asked.push(ask);
         }
         self.asked.len()
@@ -99,14 +112,31 @@ fn it_writes_nothing_over_what_it_has_not_read() {
     let now = Duration::from_secs(play.now);
     let read = play.leader.next(now).expect("it is time");
     let answer = play.answer(&read);
-    let list = play.leader.answered(&read, answer, Duration::ZERO, now).expect("it lists");
+    let list = play.leader.answered(&read, answer, None, now).expect("it lists");
     let answer = play.answer(&list);
     let asked = play.plan().clone().reshare(8);
     play.write(asked.clone());
-    let write = play.leader.answered(&list, answer, Duration::ZERO, now).expect("cleo counts");
+    let write = play.leader.answered(&list, answer, None, now).expect("cleo counts");
     let answer = play.answer(&write);
-    assert_eq!(play.leader.answered(&write, answer, Duration::ZERO, now), None);
+    assert_eq!(play.leader.answered(&write, answer, None, now), None);
     assert_eq!(play.plan(), &asked);
+}
+
+#[test]
+fn one_that_was_silent_before_its_term_is_gone_when_it_looks_for_the_first_time() {
+    let mut play = Play::of(2, &["anna", "ben"]);
+    (play.silent, play.now) = ("ben", 60);
+    let members = ["anna".to_owned(), "ben".to_owned()].into();
+    let plan =
+        Plan { term: 6, version: 1, members, shares: vec![Some(0), Some(1)], ..Plan::first(2) };
+    play.write(plan.clone());
+    play.round();
+    assert_eq!(play.plan(), &plan, "nothing is known of its own signs");
+    play.leader = Play::of(2, &[]).leader;
+    play.steady = Some(Steady { since: Duration::ZERO, newest: 60 * SECOND });
+    play.round();
+    assert_eq!(play.plan().of("anna").count(), 2);
+    assert!(matches!(play.asked.last(), Some(Ask::Remove(name, _)) if name == "ben"));
 }
 
 #[test]
@@ -114,8 +144,8 @@ fn those_count_whom_the_plan_names_when_it_looks_for_the_first_time() {
     let mut play = Play::of(4, &["anna", "ben"]);
     let now = Duration::ZERO;
     let read = play.leader.next(now).expect("it is time");
-    let list = play.leader.answered(&read, Answer::NoPlan, Duration::ZERO, now).expect("it lists");
-    assert_eq!(play.leader.answered(&list, Answer::Unknown, Duration::ZERO, now), None);
+    let list = play.leader.answered(&read, Answer::NoPlan, None, now).expect("it lists");
+    assert_eq!(play.leader.answered(&list, Answer::Unknown, None, now), None);
     // The leader before had written one.
     let members = ["ben".to_owned()].into();
     let plan = Plan { term: 6, version: 1, members, shares: vec![Some(0); 4], ..Plan::first(4) };
@@ -180,11 +210,11 @@ fn a_plan_that_was_on_its_way_is_not_the_one_without_itself() {
     let mut ask = play.leader.next(now).expect("it is time");
     while !matches!(ask, Ask::WritePlan(..)) {
         let answer = play.answer(&ask);
-        ask = play.leader.answered(&ask, answer, Duration::ZERO, now).expect("cleo counts");
+        ask = play.leader.answered(&ask, answer, None, now).expect("cleo counts");
     }
     play.leader.leave(now);
     let answer = play.answer(&ask);
-    assert_eq!(play.leader.answered(&ask, answer, Duration::ZERO, now), None);
+    assert_eq!(play.leader.answered(&ask, answer, None, now), None);
     assert!(!play.leader.left() && play.plan().names("anna"));
     play.round();
     assert!(play.leader.left() && !play.plan().names("anna"));
@@ -201,7 +231,7 @@ fn who_leaves_during_a_round_does_not_wait_for_the_next_as_long_as_others() {
     let begun = Duration::from_secs(play.now + 60);
     let ask = play.leader.next(begun).expect("it is time");
     play.leader.leave(begun);
-    assert_eq!(play.leader.answered(&ask, Answer::Unknown, Duration::ZERO, begun), None);
+    assert_eq!(play.leader.answered(&ask, Answer::Unknown, None, begun), None);
     assert_eq!(play.leader.wake(), Some(begun + SECOND));
 }
 
@@ -213,7 +243,7 @@ fn a_request_that_fails_ends_the_round() {
         let now = Duration::from_secs(play.now);
         let ask = play.leader.next(now).expect("it is time");
         assert_eq!(ask, Ask::ReadPlan(None));
-        assert_eq!(play.leader.answered(&ask, Answer::Unknown, Duration::ZERO, now), None);
+        assert_eq!(play.leader.answered(&ask, Answer::Unknown, None, now), None);
         assert_eq!(play.leader.next(now), None, "not before its time");
     }
 }

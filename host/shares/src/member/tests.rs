@@ -1,4 +1,4 @@
-use super::{Act, Member, Running};
+use super::{Act, Member, Running, Steady};
 use crate::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
 use std::time::Duration;
 
@@ -82,16 +82,18 @@ fn its_signs_are_steady_while_none_is_missing() {
         }
     };
     let signed = Answer::Signed(Tag("sign".to_owned()));
-    assert_eq!(member.steady(Duration::ZERO), Duration::ZERO);
-    for at in [1, 6, 11, 18] {
+    assert_eq!(member.steady(Duration::ZERO), None);
+    let from =
+        |since: u32, newest: u32| Some(Steady { since: since * SECOND, newest: newest * SECOND });
+    for at in [1, 6, 11, 19] {
         sign(&mut member, at, &signed);
-        assert_eq!(member.steady(at * SECOND), (at - 1) * SECOND, "{at}");
+        assert_eq!(member.steady(at * SECOND), from(1, at), "{at}");
     }
-    assert_eq!(member.steady(25 * SECOND), 24 * SECOND);
-    assert_eq!(member.steady(26 * SECOND), Duration::ZERO, "the newest is too old");
-    sign(&mut member, 25, &Answer::Unknown);
-    sign(&mut member, 26, &signed);
-    assert_eq!(member.steady(30 * SECOND), 4 * SECOND, "one came too late");
+    assert_eq!(member.steady(27 * SECOND), from(1, 19));
+    assert_eq!(member.steady(28 * SECOND), None, "the newest is too old");
+    sign(&mut member, 27, &Answer::Unknown);
+    sign(&mut member, 28, &signed);
+    assert_eq!(member.steady(30 * SECOND), from(28, 28), "one came too late");
 }
 
 #[test]

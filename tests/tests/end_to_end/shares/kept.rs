@@ -1,7 +1,7 @@
 //! What is kept beside an election for its shares, by the component that ships.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tenure::clock::{BootClock, Clock};
 use tenure::component::{ElectionComponent, Engine};
@@ -124,6 +124,29 @@ async fn signs_come_and_go(store: Store) {
     assert_eq!(signs(&ada).await, []);
 }
 
+async fn signs_age_by_the_clock_of_the_store(store: Store) {
+    let mut candidate = Candidate::of(&store.connection_string(), &coordinating()).await;
+    candidate.step(None).await;
+    let ada = candidate.shares("ada");
+    let oldest = async || match ask(&ada, &Ask::List).await {
+        Answer::Signs(signs) => signs.into_iter().map(|listed| listed.age).max().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    for needed in [Duration::from_secs(2), Duration::ZERO] {
+        let written = Instant::now();
+        signed(&ada, "ada").await;
+        loop {
+            let age = oldest().await;
+            // The dates are in whole seconds.
+            assert!(age <= written.elapsed() + Duration::from_secs(1), "{age:?}");
+            if age >= needed {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+}
+
 /// As a supervisor sends it, which has neither a credential nor a component.
 async fn send(request: Request) -> u16 {
     let clients = Arc::new(Clients::for_component(Authorities::default()));
@@ -224,6 +247,16 @@ async fn signs_come_and_go_in_the_embedded_store() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signs_come_and_go_in_azurite() {
     signs_come_and_go(Store::shared_azurite(false).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signs_age_by_the_clock_of_the_embedded_store() {
+    signs_age_by_the_clock_of_the_store(Store::embedded().await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signs_age_by_the_clock_of_azurite() {
+    signs_age_by_the_clock_of_the_store(Store::shared_azurite(false).await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
