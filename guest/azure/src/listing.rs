@@ -56,7 +56,9 @@ impl Entry {
         let properties = child(blob, "Properties")?;
         let modified = child(properties, "Last-Modified").map(text_of);
         let modified = modified.and_then(|modified| http_date::parse(&modified));
-        let age = date.zip(modified).and_then(|(date, modified)| (date - modified).to_std().ok());
+        let age =
+            date.zip(modified).map(|(date, modified)| date.timestamp() - modified.timestamp());
+        let age = age.and_then(|seconds| u64::try_from(seconds).ok());
         let etag = text_of(child(properties, "Etag")?);
         // A list leaves the quotes out.
         let etag = format!("\"{}\"", etag.trim_matches('"'));
@@ -67,7 +69,7 @@ impl Entry {
         Some(Self {
             name,
             etag: ETag(etag),
-            age: age.unwrap_or_default(),
+            age: Duration::from_secs(age.unwrap_or(0)),
             metadata: metadata.collect(),
         })
     }

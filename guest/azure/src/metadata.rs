@@ -41,6 +41,11 @@ impl Metadata {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
+    /// All names and values, in the order of the names.
+    pub fn into_pairs(self) -> Vec<(String, String)> {
+        self.0
+    }
+
     /// Where `name` is, or where it belongs.
     fn place(&self, name: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(other, _)| other.as_str().cmp(name))

@@ -301,6 +301,10 @@ impl<'s> Step<'s> {
         Report {
             state: state::written(VERSION, &(phase, &context.state)),
             role,
+            wins_within: match phase {
+                Phase::Raising(raise) => Some(raise.valid_until.saturating_sub(started)),
+                _ => None,
+            },
             ending: context.effects.ending,
             renewed: context.effects.gained == Some(Gained::Renewal),
             wind_down: winds_down(phase.hold(), context),

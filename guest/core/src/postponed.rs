@@ -61,6 +61,7 @@ impl Report {
         Self {
             state,
             role: if left { Role::Left } else { Role::Undecided },
+            wins_within: None,
             ending: None,
             renewed: false,
             wind_down: false,

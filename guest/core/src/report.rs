@@ -197,6 +197,8 @@ pub struct Report {
     pub state: Vec<u8>,
     /// What the candidate is now.
     pub role: Role,
+    /// It has the lease, and leads if its term is on record within this time.
+    pub wins_within: Option<Duration>,
     /// Set in the step in which a leadership ended.
     pub ending: Option<Ending>,
     /// Set in the step in which the lease was renewed.

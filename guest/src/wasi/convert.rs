@@ -185,6 +185,7 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
             Role::Undecided => wit::Role::Undecided,
             Role::Left => wit::Role::Left,
         },
+        wins_within: report.wins_within.map(nanos),
         ending: report.ending.map(|ending| wit::Ending {
             term: ending.term,
             reason: match ending.reason {

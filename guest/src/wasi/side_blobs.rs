@@ -70,11 +70,11 @@ impl Asking {
         Ok(match self.send(&settings, operation)? {
             SideAnswer::Content(text, ETag(tag)) => wit::Answer::Content((text, tag)),
             SideAnswer::Unchanged => wit::Answer::Unchanged,
-            SideAnswer::Missing => wit::Answer::Missing,
+            // Lists are asked for above.
+            SideAnswer::Missing | SideAnswer::Listed(_) => wit::Answer::Missing,
             SideAnswer::Written(ETag(tag)) => wit::Answer::Written(tag),
             SideAnswer::Deleted => wit::Answer::Deleted,
             SideAnswer::Declined => wit::Answer::Declined,
-            SideAnswer::Listed(_) => wit::Answer::Listed(Vec::new()),
         })
     }
 
@@ -89,10 +89,8 @@ impl Asking {
             };
             listed.extend(page.blobs.into_iter().filter_map(|blob| {
                 let suffix = blob.name.strip_prefix(&own)?.into();
-                let metadata =
-                    blob.metadata.iter().map(|(name, value)| (name.into(), value.into()));
                 let (tag, age) = (blob.etag.0, tenure_wasi::nanos(blob.age));
-                Some(wit::ListedBlob { suffix, tag, age, metadata: metadata.collect() })
+                Some(wit::ListedBlob { suffix, tag, age, metadata: blob.metadata.into_pairs() })
             }));
             let Some(next) = page.next else { return Ok(wit::Answer::Listed(listed)) };
             marker = Some(next);

@@ -343,8 +343,8 @@ impl ElectionComponent {
         self.last().late = late.filter(|_| !leaves && self.engine.is_late());
     }
 
-    /// How late the last step began, as that of a leader. None: it was in time, or that was told a short while ago: it
-    /// concerns all that is done on this engine.
+    /// How late the last step began, as that of a leader or of one about to lead. None: it was in time, or that was told
+    /// a short while ago: it concerns all that is done on this engine.
     pub fn late(&self) -> Option<Duration> {
         self.last().late
     }
@@ -365,7 +365,7 @@ impl ElectionComponent {
 
     /// How soon a step must begin that is asked for at `now`.
     fn urgency(&self, now: Duration) -> Urgency {
-        let left = self.last().leads_until().map(|end| end.saturating_sub(now));
+        let left = self.last().holds_until().map(|end| end.saturating_sub(now));
         // In the time of this machine, which all candidates share, whatever their clocks count from.
         let end = left.and_then(|left| Instant::now().checked_add(left));
         end.map_or(Urgency::Other, Urgency::Leader)

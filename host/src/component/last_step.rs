@@ -3,7 +3,8 @@
 use crate::contract::{Role, types};
 use std::time::Duration;
 
-/// A leader's step that begins later than this, and than an eighth of the time that was left when it was due, comes too late.
+/// A step of a candidate with a lease comes too late when it begins later than this, and than an eighth of the time that was left
+/// when it was due.
 const LATE: Duration = Duration::from_millis(250);
 
 /// The newest step. All instants are on the candidate's clock.
@@ -11,11 +12,11 @@ const LATE: Duration = Duration::from_millis(250);
 pub(super) struct LastStep {
     /// How long it waited for others before it began; none before that.
     waited: Option<Duration>,
-    /// Until when the candidate leads by its report.
-    leads_until: Option<Duration>,
+    /// Until when the candidate leads by its report, or has to have won with the lease that it acquired.
+    holds_until: Option<Duration>,
     /// When the next one is due by its report.
     due: Duration,
-    /// How late it began as that of a leader, where that is to be told.
+    /// How late it began as that of a candidate with a lease, where that is to be told.
     pub late: Option<Duration>,
 }
 
@@ -25,10 +26,10 @@ impl LastStep {
         (self.waited, self.late) = (None, None);
     }
 
-    /// It begins at `now`. How much too late that is for a leader; none: it is in time.
+    /// It begins at `now`. How much too late that is for a candidate with a lease; none: it is in time.
     pub(super) fn began(&mut self, asked: Duration, now: Duration) -> Option<Duration> {
         self.waited = Some(now.saturating_sub(asked));
-        let left = self.leads_until?.saturating_sub(self.due);
+        let left = self.holds_until?.saturating_sub(self.due);
         let late = now.saturating_sub(self.due);
         (late > LATE.max(left / 8)).then_some(late)
     }
@@ -36,25 +37,26 @@ impl LastStep {
     /// It began at that instant and came to this report, which was there at `over`.
     pub(super) fn reported(&mut self, report: &types::Report, began: Duration, over: Duration) {
         let after = |nanoseconds| began.saturating_add(Duration::from_nanos(nanoseconds));
-        self.leads_until = match &report.role {
-            Role::Leading(leadership) => Some(after(leadership.valid_for)),
-            _ => None,
+        let holds_for = match &report.role {
+            Role::Leading(leadership) => Some(leadership.valid_for),
+            _ => report.wins_within,
         };
+        self.holds_until = holds_for.map(after);
         // A step that takes long makes no other one late.
         self.due = after(report.again_in).max(over);
     }
 
     /// It came to nothing, and the candidate to its end.
     pub(super) fn failed(&mut self) {
-        self.leads_until = None;
+        self.holds_until = None;
     }
 
     pub(super) fn waited(&self) -> Option<Duration> {
         self.waited
     }
 
-    pub(super) fn leads_until(&self) -> Option<Duration> {
-        self.leads_until
+    pub(super) fn holds_until(&self) -> Option<Duration> {
+        self.holds_until
     }
 }
 
@@ -97,6 +99,7 @@ mod tests {
         types::Report {
             state: Vec::new(),
             role: Role::Undecided,
+            wins_within: None,
             ending: None,
             renewed: false,
             last_will: None,
@@ -120,7 +123,7 @@ mod tests {
     #[test]
     fn a_leader_is_late_when_an_eighth_of_its_time_is_gone() {
         let mut step = after(leading(), ZERO, 10 * MS);
-        assert_eq!(step.leads_until(), Some(12_000 * MS));
+        assert_eq!(step.holds_until(), Some(12_000 * MS));
         assert_eq!(step.began(4_900 * MS, 5_000 * MS), None);
         assert_eq!(step.waited(), Some(100 * MS));
         assert_eq!(step.began(4_000 * MS, 5_001 * MS), Some(1_001 * MS));
@@ -133,6 +136,17 @@ mod tests {
         let mut step = after(leading(), ZERO, 7_000 * MS);
         assert_eq!(step.began(7_000 * MS, 7_600 * MS), None);
         assert_eq!(step.began(7_000 * MS, 7_700 * MS), Some(700 * MS));
+    }
+
+    #[test]
+    fn who_has_acquired_the_lease_is_as_urgent_as_a_leader() {
+        let wins_within = Some(12_000 * 1_000_000);
+        let mut step = LastStep::default();
+        let again_in = 1_000 * 1_000_000;
+        step.reported(&types::Report { wins_within, again_in, ..report() }, 100 * MS, 200 * MS);
+        assert_eq!(step.holds_until(), Some(12_100 * MS));
+        assert_eq!(step.began(1_100 * MS, 2_400 * MS), None);
+        assert_eq!(step.began(1_100 * MS, 2_500 * MS), Some(1_400 * MS));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! instances.
 //!
 //! A leader holds something that ends at a known instant, so its steps come first: the leader whose
-//! time ends first before the others. Everybody else comes in the order of arrival, and never has all
+//! time ends first before the others. So do those of a candidate that has acquired a lease and is about to lead. Behind
+//! thousands that begin, it would wait until its lease is over, or until too little is left for a renewal. Everybody
+//! else comes in the order of arrival, and never has all
 //! instances: followers whose account does not answer keep theirs for long, and a leader of another
 //! account must find one. To wait is no error, however many there are.
 //!
@@ -23,19 +25,21 @@ const CATCH_UP: Duration = Duration::from_secs(1);
 /// How soon a call must begin. The smaller one comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
-    /// A step of a leader, whose leadership ends at this instant unless it is renewed.
+    /// A step of a leader, whose leadership ends at this instant unless it is renewed. Or of one that has acquired the
+    /// lease, and has to have its term on record by then.
     Leader(Instant),
-    /// Signs of life and plans of shares: nobody wins anything by them, and who is silent loses its shares.
+    /// Signs of life and plans of shares, and leaders whose time is over: nobody wins anything by them. Who is silent loses
+    /// its shares, and that a leader is none any more is to be told soon.
     Member,
     /// Anything else.
     Other,
 }
 
 impl Urgency {
-    /// What it is at `now`: when its time is over, a leader is like anybody else.
+    /// What it is at `now`: when its time is over, a leader has nothing to lose, and little to do.
     fn at(self, now: Instant) -> Self {
         match self {
-            Self::Leader(end) if end <= now => Self::Other,
+            Self::Leader(end) if end <= now => Self::Member,
             _ => self,
         }
     }
@@ -72,7 +76,7 @@ impl<T> Queue<T> {
             if urgency.at(now) != urgency {
                 // Too late for this one; those who come after it may still be in time.
                 let who = first.remove();
-                self.waiting.insert((Urgency::Other, arrival), who);
+                self.waiting.insert((urgency.at(now), arrival), who);
             } else if admitted(urgency) {
                 return Some((urgency, first.remove()));
             } else {
@@ -277,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_whose_time_is_over_comes_like_anybody_else() {
+    fn a_leader_whose_time_is_over_comes_after_leaders_and_before_others() {
         let now = Instant::now();
         let leader = |seconds| Urgency::Leader(now + Duration::from_secs(seconds));
         let mut queue = Queue::default();
@@ -292,7 +296,7 @@ mod tests {
         let later = now + Duration::from_secs(3);
         let order: Vec<_> =
             std::iter::from_fn(|| queue.next(later, |_| true)).map(|(_, who)| who).collect();
-        assert_eq!(order, ["in time", "before it", "over", "after it"]);
+        assert_eq!(order, ["in time", "over", "before it", "after it"]);
     }
 
     #[test]

@@ -316,7 +316,9 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         self.queued = self.queued();
         self.asked = None;
         if let Some(late) = self.runner.elector.late() {
-            self.tell(Event::overload(&format!("a step of this leader began {late:.1?} late")));
+            let what =
+                format!("a step of this candidate, which has the lease, began {late:.1?} late");
+            self.tell(Event::overload(&what));
         }
         let report = match result {
             Ok(report) => report,

@@ -45,9 +45,12 @@ fn without_a_record_the_second_is_waited_out() {
     let report = candidate.step(None, nothing);
     assert_eq!(candidate.verbs(), ["read blob", "acquire lease"]);
     assert_eq!(report.role, Role::Undecided);
+    // The lease runs meanwhile: a host must not keep it waiting.
+    assert_eq!(report.wins_within, Some(candidate.asked[1].sent + seconds(12) - called));
     candidate.now = called + report.again_in;
     let report = candidate.step(None, nothing);
     assert_eq!(candidate.verbs(), ["write record"]);
+    assert_eq!(report.wins_within, None);
     assert!(candidate.asked[0].sent >= seconds(101));
     // A leader that was elected in the same second had ORIGIN_SECONDS + 101 at the most.
     let Role::Leading(leadership) = report.role else { panic!("{report:?}") };

@@ -139,6 +139,28 @@ async fn a_leader_finds_a_place_beside_those_whose_account_does_not_answer() {
 }
 
 #[tokio::test]
+async fn who_has_acquired_a_lease_does_not_wait_for_those_who_begin() {
+    let (open, clock) = (Arc::new(Semaphore::new(0)), HandClock::default());
+    let new = ElectionComponent::new(&Engine::new().unwrap(), of_election("new"), &clock).unwrap();
+    let new = new.in_surroundings(surroundings(wireless(), 7));
+    let mut report = new.step(None, clock.now(), None).await.unwrap();
+    while report.exchanges.iter().all(|exchange| exchange.what != "acquire lease") {
+        clock.advance(report.again_in);
+        report = new.step(Some(&report.state), clock.now(), None).await.unwrap();
+    }
+    assert_eq!(report.role, Role::Undecided);
+    let _looks = look_at_many(&new, &open).await;
+    clock.advance(report.again_in);
+    let raises = new.step(Some(&report.state), clock.now(), None);
+    let others = async {
+        settle().await;
+        assert!(new.waited().is_some(), "it waits for them");
+    };
+    let (raised, ()) = tokio::join!(raises, others);
+    assert!(matches!(raised.unwrap().role, Role::Leading(_)));
+}
+
+#[tokio::test]
 async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
     let (open, clock) = (Arc::new(Semaphore::new(0)), HandClock::default());
     let engine = Engine::new().unwrap();
