@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::member::Steady;
 use crate::mutants::mutant;
 use crate::pace::Pace;
 use crate::plan::{Plan, Share};
@@ -31,6 +30,8 @@ pub struct Leader {
     gone: Vec<(String, Tag)>,
     /// A request has no answer yet.
     asks: bool,
+    /// When it asked for the signs last.
+    asked: Duration,
     /// When the round began, and when the next one is to.
     began: Duration,
     due: Duration,
@@ -57,6 +58,7 @@ impl Leader {
             closed: BTreeSet::new(),
             gone: Vec::new(),
             asks: false,
+            asked: now,
             began: now,
             due: now,
             leaves: false,
@@ -91,22 +93,23 @@ impl Leader {
         }
         (self.asks, self.began) = (true, now);
         if mutant!(PlanNotRead) && self.tag.is_some() {
+            self.asked = now;
             return Some(Ask::List);
         }
         Some(Ask::ReadPlan(self.tag.clone()))
     }
 
-    /// Takes the answer to the request before, and its own signs that are [steady](crate::Member::steady). The request that follows; none: the round is over.
+    /// Takes the answer to the request before, and when its [own signs](crate::Member::signs) were sent. The request that follows; none: the round is over.
     pub fn answered(
         &mut self,
         ask: &Ask,
         answer: Answer,
-        steady: Option<Steady>,
+        own: &[Duration],
         now: Duration,
     ) -> Option<Ask> {
         let next = match ask {
-            Ask::ReadPlan(_) => self.read(answer),
-            Ask::List => self.listed(answer, steady, now),
+            Ask::ReadPlan(_) => self.read(answer, now),
+            Ask::List => self.listed(answer, own, now),
             Ask::Close { .. } => self.closed(answer),
             Ask::WritePlan(..) => self.written(answer),
             _ => self.gone.pop().map(|(name, tag)| Ask::Remove(name, tag)),
@@ -121,7 +124,7 @@ impl Leader {
         next
     }
 
-    fn read(&mut self, answer: Answer) -> Option<Ask> {
+    fn read(&mut self, answer: Answer, now: Duration) -> Option<Ask> {
         match answer {
             Answer::SamePlan => {}
             Answer::Plan(plan, tag) => {
@@ -142,17 +145,18 @@ impl Leader {
         self.planner = self.planner.take().filter(Planner::has_looked);
         let begin = || Planner::begin(&self.own, self.pace, &self.plan);
         self.planner.get_or_insert_with(begin);
+        self.asked = now;
         Some(Ask::List)
     }
 
-    fn listed(&mut self, answer: Answer, steady: Option<Steady>, now: Duration) -> Option<Ask> {
+    fn listed(&mut self, answer: Answer, own: &[Duration], now: Duration) -> Option<Ask> {
         let (Answer::Signs(signs), Some(planner)) = (answer, &mut self.planner) else {
             return None;
         };
         if self.leaves {
             planner.leave();
         }
-        self.gone = planner.looked(signs, steady, now);
+        self.gone = planner.looked(signs, own, self.asked, now);
         self.gone.retain(|(name, _)| *name != self.own);
         if self.plan.next.is_some() {
             return self.split();

@@ -24,7 +24,7 @@ mod sign;
 
 pub use assign::{Worker, assign};
 pub use leader::Leader;
-pub use member::{Act, Member, Running, Steady, Will};
+pub use member::{Act, Member, Running, Will};
 pub use pace::Pace;
 pub use plan::{Plan, Share};
 pub use sign::{Answer, Ask, Listed, Sign, Tag};

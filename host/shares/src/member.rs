@@ -50,25 +50,8 @@ pub struct Member {
     /// Until then its signs come quicker, since it is new, or the plan does not name it any more.
     new_until: Option<Duration>,
     will: Option<Will>,
-    steady: Option<Steady>,
+    signs: Vec<Duration>,
     leaves: bool,
-}
-
-/// Signs that were all answered, each sent within [`Pace::steady`](crate::Pace::steady) of the one before. Between the oldest
-/// and the newest of them the account took signs and this process ran, so another member's silence is its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steady {
-    /// When the oldest of them was sent.
-    pub since: Duration,
-    /// When the newest of them was sent.
-    pub newest: Duration,
-}
-
-impl Steady {
-    /// How much of a silence that has lasted until `now` fell between these signs. It may have begun before this process.
-    pub(crate) fn within(self, silence: Duration, now: Duration) -> Duration {
-        silence.saturating_sub(now - self.newest).min(self.newest - self.since)
-    }
 }
 
 /// Something to send to the store again and again.
@@ -78,6 +61,9 @@ struct Errand {
     /// When it was sent, while it has no answer.
     sent: Option<Duration>,
 }
+
+/// So many of its signs a member remembers: those of a minute and more.
+const REMEMBERED: usize = 128;
 
 /// After a request that failed.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -94,7 +80,7 @@ impl Member {
             plan: None,
             new_until: None,
             will: None,
-            steady: None,
+            signs: Vec::new(),
             leaves: false,
         }
     }
@@ -137,14 +123,11 @@ impl Member {
         self.will.as_ref()
     }
 
-    /// Its signs that were steady until now. None: one is missing, or there is none yet.
+    /// When its newest signs were sent that were answered, the oldest first: then the account took signs, and this process
+    /// ran.
     #[must_use]
-    pub fn steady(&self, now: Duration) -> Option<Steady> {
-        if mutant!(SilenceOfAll) {
-            return Some(Steady { since: Duration::ZERO, newest: now });
-        }
-        let most = self.sign.pace.steady();
-        self.steady.filter(|steady| now <= steady.newest + most)
+    pub fn signs(&self) -> &[Duration] {
+        &self.signs
     }
 
     /// When to ask [`next`](Self::next) again, unless an answer comes before.
@@ -179,11 +162,10 @@ impl Member {
 
     fn signed(&mut self, ask: &Ask, answer: &Answer, now: Duration) {
         let leaves = self.leaves && !mutant!(SignStays);
-        if let (Answer::Signed(_), Some(newest)) = (answer, self.signing.sent) {
-            let most = self.sign.pace.steady();
-            let before = self.steady.filter(|before| newest <= before.newest + most);
-            self.steady =
-                Some(Steady { since: before.map_or(newest, |steady| steady.since), newest });
+        if let (Answer::Signed(_), Some(sent)) = (answer, self.signing.sent) {
+            let surplus = (self.signs.len() + 1).saturating_sub(REMEMBERED);
+            self.signs.drain(..surplus);
+            self.signs.push(sent);
         }
         match answer {
             Answer::Signed(_) if self.will.is_some() && mutant!(WillOfFirstSign) => {}

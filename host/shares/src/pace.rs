@@ -36,11 +36,16 @@ impl Pace {
         self.sign
     }
 
-    /// Signs of one member that are sent no further apart than that are steady: one try may have failed in between, and
-    /// with the defaults it may have timed out.
+    /// Between two signs that are no further apart, none is missing.
     #[must_use]
     pub fn steady(self) -> Duration {
-        self.sign * 5 / 3
+        self.sign * 5 / 4
+    }
+
+    /// The one of both at which signs come more seldom.
+    #[must_use]
+    pub fn slower(self, other: Self) -> Self {
+        Self { sign: self.sign.max(other.sign) }
     }
 
     /// Between two signs of life of a member that the plan does not name yet. Two looks never find the same sign then.

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use crate::assign::{Worker, assign};
-use crate::member::Steady;
 use crate::mutants::mutant;
 use crate::pace::Pace;
 use crate::plan::Plan;
@@ -14,12 +13,11 @@ use crate::sign::{Listed, Sign, Tag};
 #[derive(Clone, Debug)]
 pub(crate) struct Planner {
     own: String,
-    /// How often the leader leaves signs.
     pace: Pace,
     /// It is about to leave, and holds nothing.
     leaves: bool,
     seen: BTreeMap<String, Seen>,
-    looked: Option<Duration>,
+    has_looked: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -31,8 +29,8 @@ struct Seen {
     pace: Pace,
     /// It was seen alive, and not only by something that may be left of a former life.
     counts: bool,
-    /// For how long it left no new sign, as far as is known.
-    silent: Duration,
+    /// Since when it left no new sign, by the leader's clock.
+    since: Duration,
 }
 
 impl Planner {
@@ -42,7 +40,7 @@ impl Planner {
         if !mutant!(PlanForgotten) {
             seen.extend(plan.members.iter().map(|member| (member.clone(), Seen::in_plan(pace))));
         }
-        Self { own: own.to_owned(), pace, leaves: false, seen, looked: None }
+        Self { own: own.to_owned(), pace, leaves: false, seen, has_looked: false }
     }
 
     /// This member is to hold nothing.
@@ -52,7 +50,7 @@ impl Planner {
 
     /// It has seen who is there.
     pub fn has_looked(&self) -> bool {
-        self.looked.is_some()
+        self.has_looked
     }
 
     /// From now on this member is to hold nothing.
@@ -60,36 +58,36 @@ impl Planner {
         self.leaves = true;
     }
 
-    /// Takes the signs that a list answered at `now` showed, and the leader's own that are
-    /// [`steady`](crate::Member::steady). Returns the signs of members that are gone, to be removed.
-    ///
-    /// A member is gone only if most of its silence fell between steady signs of the leader: otherwise everybody's may have
-    /// been missing, because the store was down, or the leader was frozen.
+    /// Takes the signs that a list showed which was asked for and answered then, and when the leader's own signs were sent,
+    /// the oldest first. Returns the signs of members that are gone, to be removed.
     pub fn looked(
         &mut self,
         signs: Vec<Listed>,
-        steady: Option<Steady>,
-        now: Duration,
+        own: &[Duration],
+        asked: Duration,
+        answered: Duration,
     ) -> Vec<(String, Tag)> {
-        let before = self.looked.replace(now);
-        let passed = before.map_or(Duration::ZERO, |at| now.saturating_sub(at));
+        let is_first = !std::mem::replace(&mut self.has_looked, true);
         let by_name = signs.into_iter().map(|listed| (listed.sign.member.clone(), listed));
         let mut by_name = by_name.collect::<HashMap<_, _>>();
+        let sent = own.last().map_or(answered, |sent| *sent);
         let own_age = by_name.get(&self.own).map_or(Duration::ZERO, |own| own.age);
-        // The service's dates are in whole seconds. If they make a steady sign of the leader too old, they are wrong by as
+        // The service's dates are in whole seconds. If they make the leader's own sign older than it is, they are wrong by as
         // much.
-        let unknown = Duration::from_secs(1) + own_age.saturating_sub(self.pace.steady());
+        let unknown =
+            Duration::from_secs(1).max(own_age.saturating_sub(answered.saturating_sub(sent)));
         for listed in by_name.values_mut() {
             // Only what was before the first look is not known better.
-            listed.age = match before {
-                None if !mutant!(AgeIgnored) => listed.age.saturating_sub(unknown),
-                _ => Duration::ZERO,
+            listed.age = match is_first && !mutant!(AgeIgnored) {
+                true => listed.age.saturating_sub(unknown),
+                false => Duration::ZERO,
             };
         }
         for (name, seen) in &mut self.seen {
-            seen.look(by_name.remove(name), passed);
+            seen.look(by_name.remove(name), answered);
         }
-        self.seen.extend(by_name.into_iter().map(|(name, listed)| (name, Seen::first(listed))));
+        let first = by_name.into_iter().map(|(name, listed)| (name, Seen::first(listed, answered)));
+        self.seen.extend(first);
         // A list without the leader's own sign is not to be trusted.
         if self.seen.get(&self.own).is_none_or(|own| own.tag.is_none() && !self.leaves) {
             return Vec::new();
@@ -97,12 +95,7 @@ impl Planner {
         self.seen.retain(|name, seen| seen.tag.is_some() || (self.leaves && *name == self.own));
         let mut gone = Vec::new();
         for (name, seen) in &mut self.seen {
-            let of_it_alone =
-                steady.map_or(Duration::ZERO, |steady| steady.within(seen.silent, now));
-            // Trouble of all between two signs of the leader is unseen, and longer if those come more seldom.
-            let unseen = self.pace.steady().saturating_sub(seen.pace.steady());
-            let is_its_own = of_it_alone > seen.pace.sign() * 2 + unseen;
-            if seen.silent > seen.pace.gone_after() && is_its_own && !mutant!(NeverGone) {
+            if seen.is_silent(own, self.pace, asked) && !mutant!(NeverGone) {
                 // With its next sign it counts again: that is another one than this.
                 seen.counts = false;
                 gone.extend(seen.tag.clone().map(|tag| (name.clone(), tag)));
@@ -141,28 +134,39 @@ impl Planner {
 impl Seen {
     fn in_plan(pace: Pace) -> Self {
         let worker = Worker { weight: 1, most: None };
-        Self { tag: None, worker, pace, counts: true, silent: Duration::ZERO }
+        Self { tag: None, worker, pace, counts: true, since: Duration::ZERO }
     }
 
     /// One sign may be left of a process that is dead.
-    fn first(Listed { sign, tag, age }: Listed) -> Self {
+    fn first(Listed { sign, tag, age }: Listed, answered: Duration) -> Self {
         let counts = mutant!(CountsAtOnce);
-        Self { worker: sign.worker(), pace: sign.pace, tag: Some(tag), counts, silent: age }
+        let since = answered.saturating_sub(age);
+        Self { worker: sign.worker(), pace: sign.pace, tag: Some(tag), counts, since }
     }
 
-    /// With its sign, if it left one and did not take it back. Time has `passed` since the look before.
-    fn look(&mut self, listed: Option<Listed>, passed: Duration) {
+    /// With its sign, if it left one and did not take it back.
+    fn look(&mut self, listed: Option<Listed>, answered: Duration) {
         let Some(Listed { sign, tag, age }) = listed else {
             self.tag = None;
             return;
         };
-        if self.tag.as_ref() == Some(&tag) {
-            self.silent += passed;
-        } else {
+        if self.tag.as_ref() != Some(&tag) {
             self.counts |= self.tag.is_some();
-            self.silent = age;
+            self.since = answered.saturating_sub(age);
         }
         (self.tag, self.worker, self.pace) = (Some(tag), sign.worker(), sign.pace);
+    }
+
+    /// It has been silent for too long until `now`, and alone: most of that time the leader signed, at its pace. When signs of
+    /// the leader were missing too, the store may have been down, or the leader was frozen.
+    fn is_silent(&self, own: &[Duration], of_leader: Pace, now: Duration) -> bool {
+        let pace = self.pace.slower(of_leader);
+        let alone = own.windows(2).filter(|pair| pair[1] <= now);
+        let alone = alone.filter(|pair| pair[1] - pair[0] <= of_leader.steady());
+        let alone: Duration =
+            alone.map(|pair| pair[1].saturating_sub(pair[0].max(self.since))).sum();
+        let is_alone = alone > pace.sign() * 2 || mutant!(SilenceOfAll);
+        is_alone && now.saturating_sub(self.since) > pace.gone_after()
     }
 }
 

@@ -13,8 +13,8 @@ use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::contract::{
-    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Listed, Needs, Problem, Report,
-    Request, Response, Snapshot, State, TriggerState, side_blobs, types,
+    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Listed, Needs, Problem, ProblemClass,
+    Report, Request, Response, Snapshot, State, TriggerState, side_blobs, types,
 };
 use crate::egress::direct::through;
 use crate::egress::{
@@ -371,7 +371,7 @@ impl ElectionComponent {
         end.map_or(Urgency::Other, Urgency::Leader)
     }
 
-    /// Sends a request about a blob beside the election's. See the WIT.
+    /// Sends a request about a blob beside the election's. See the WIT. When it has begun, it is given up after `limit`.
     ///
     /// # Errors
     ///
@@ -379,14 +379,23 @@ impl ElectionComponent {
     pub(crate) async fn side_blob(
         &self,
         request: side_blobs::Request,
+        limit: Option<Duration>,
     ) -> Result<Result<side_blobs::Answer, Problem>, ComponentError> {
         type Told = (Vec<u8>, Result<side_blobs::Answer, Problem>);
         let session = self.session().clone();
         let session = session.as_ref().map(State::as_bytes);
         let place = self.engine.place(Urgency::Member).await;
         let arguments = || (session, nanoseconds(self.clock.now()), request);
-        let ((session, answer),): (Told,) =
-            self.call_at(place, &self.functions.side_blobs, arguments).await?;
+        let told = self.call_at(place, &self.functions.side_blobs, arguments);
+        let told = timeout(limit.unwrap_or(Duration::MAX), told).await;
+        let Ok(told) = told else {
+            let detail = "a request beside the election was given up: the account answers too late";
+            return Ok(Err(Problem {
+                class: ProblemClass::Unreachable,
+                detail: detail.to_owned(),
+            }));
+        };
+        let ((session, answer),): (Told,) = told?;
         *self.session() = Some(State::new(session));
         Ok(answer)
     }

@@ -29,7 +29,8 @@ impl LastStep {
     /// It begins at `now`. How much too late that is for a candidate with a lease; none: it is in time.
     pub(super) fn began(&mut self, asked: Duration, now: Duration) -> Option<Duration> {
         self.waited = Some(now.saturating_sub(asked));
-        let left = self.holds_until?.saturating_sub(self.due);
+        // When its time was over before, nothing is lost by it.
+        let left = self.holds_until?.checked_sub(self.due).filter(|left| !left.is_zero())?;
         let late = now.saturating_sub(self.due);
         (late > LATE.max(left / 8)).then_some(late)
     }

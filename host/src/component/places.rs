@@ -2,10 +2,9 @@
 //! instances.
 //!
 //! A leader holds something that ends at a known instant, so its steps come first: the leader whose
-//! time ends first before the others. So do those of a candidate that has acquired a lease and is about to lead. Behind
-//! thousands that begin, it would wait until its lease is over, or until too little is left for a renewal. Everybody
-//! else comes in the order of arrival, and never has all
-//! instances: followers whose account does not answer keep theirs for long, and a leader of another
+//! time ends first before the others. Steps of candidates that have acquired a lease and are about to lead rank with them:
+//! behind thousands that begin, they would wait until the lease is over, or until too little of it is left for a renewal.
+//! Everybody else comes in the order of arrival, and never has all instances: followers whose account does not answer keep theirs for long, and a leader of another
 //! account must find one. To wait is no error, however many there are.
 //!
 //! When leaders come too late, the machine has no time for more of them. Then the others wait until leaders have been in time
@@ -28,18 +27,17 @@ pub(super) enum Urgency {
     /// A step of a leader, whose leadership ends at this instant unless it is renewed. Or of one that has acquired the
     /// lease, and has to have its term on record by then.
     Leader(Instant),
-    /// Signs of life and plans of shares, and leaders whose time is over: nobody wins anything by them. Who is silent loses
-    /// its shares, and that a leader is none any more is to be told soon.
+    /// Signs of life and plans of shares: nobody wins anything by them, and who is silent loses its shares.
     Member,
     /// Anything else.
     Other,
 }
 
 impl Urgency {
-    /// What it is at `now`: when its time is over, a leader has nothing to lose, and little to do.
+    /// What it is at `now`: when its time is over, a leader is like anybody else.
     fn at(self, now: Instant) -> Self {
         match self {
-            Self::Leader(end) if end <= now => Self::Member,
+            Self::Leader(end) if end <= now => Self::Other,
             _ => self,
         }
     }
@@ -281,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_whose_time_is_over_comes_after_leaders_and_before_others() {
+    fn a_leader_whose_time_is_over_comes_like_anybody_else() {
         let now = Instant::now();
         let leader = |seconds| Urgency::Leader(now + Duration::from_secs(seconds));
         let mut queue = Queue::default();
@@ -296,7 +294,7 @@ mod tests {
         let later = now + Duration::from_secs(3);
         let order: Vec<_> =
             std::iter::from_fn(|| queue.next(later, |_| true)).map(|(_, who)| who).collect();
-        assert_eq!(order, ["in time", "over", "before it", "after it"]);
+        assert_eq!(order, ["in time", "before it", "over", "after it"]);
     }
 
     #[test]

@@ -30,15 +30,19 @@ impl SharesStore {
     }
 
     /// Does what is asked for: each blob that it concerns gets one request. It lasts as long as these do, a request
-    /// time-out each at most.
+    /// time-out each at most. A sign lasts no longer than until the next one is due: one that is lost must not keep it.
     ///
     /// # Errors
     ///
     /// When the component trapped. It may have been done.
     pub async fn ask(&self, ask: &Ask) -> Result<Told, ComponentError> {
+        let limit = match ask {
+            Ask::Sign(sign) => Some(sign.pace.sign()),
+            _ => None,
+        };
         let mut outcomes = Vec::new();
         for request in requests(ask, &self.member) {
-            outcomes.push(self.component.side_blob(request).await?);
+            outcomes.push(self.component.side_blob(request, limit).await?);
         }
         let problem = outcomes.iter().find_map(|outcome| outcome.as_ref().err().cloned());
         let (answer, unread) = answer(ask, outcomes);

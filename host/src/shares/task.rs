@@ -113,7 +113,7 @@ pub type Wills = Box<dyn Fn(Option<Request>) + Send + Sync>;
 /// Who hears of problems.
 type Events = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// What it does as the coordinator. Answers to one that was before it, in the same term too, are not for it.
+/// What it does as the coordinator. Answers to one that was before it, in the same term too, are ignored.
 struct Coordinates {
     term: u64,
     number: u64,
@@ -350,7 +350,7 @@ impl<'a> Task<'a> {
                 self.prepare_will();
             }
             From::Leader(of) => {
-                let coordinates = self.coordinates.as_mut().filter(|now| now.number == of);
+                let coordinates = self.coordinates.as_mut().filter(|current| current.number == of);
                 let Some(coordinates) = coordinates else { return };
                 if self.coordinating.leads(now) != Some(coordinates.term) {
                     // A renewal may be told of a moment later: then it begins anew.
@@ -358,8 +358,7 @@ impl<'a> Task<'a> {
                     return;
                 }
                 let leader = &mut coordinates.leader;
-                if let Some(next) = leader.answered(ask, told.answer, self.member.steady(now), now)
-                {
+                if let Some(next) = leader.answered(ask, told.answer, self.member.signs(), now) {
                     self.ask(from, next);
                 }
             }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use tenure_shares::{Pace, Plan};
 
 use crate::store::Key;
-use crate::world::TIME_OUT;
+use crate::world::time_of;
 
 /// Something that must not happen, and did.
 #[derive(Clone, Debug)]
@@ -226,8 +226,6 @@ impl Judge {
                 self.broken(now, "S3", format!("{name} is planned, and was not seen alive"));
             }
         }
-        let of_own = self.heard.get(own).cloned().unwrap_or_default();
-        let most = self.gone_after(own) * 5 / 9;
         for name in last.members.iter().filter(|name| !plan.names(name)) {
             let Some(heard) = self.heard.get(name) else { continue };
             let was_found = looks.found.contains(name) && heard.was_never_missed(looks);
@@ -236,9 +234,7 @@ impl Judge {
                 continue;
             }
             // It may have been gone for some looks, if the plan could not be written.
-            let silences = looks.at.iter();
-            let silences = silences
-                .map(|look| heard.silence(looks, *look).min(of_own.steady(look.1, most) * 3 / 2));
+            let silences = looks.at.iter().map(|(look, _)| heard.silence(looks, *look));
             let (silence, least) = (silences.max().unwrap_or(0), self.gone_after(name));
             let text = if sound(name) {
                 format!("{name} is dropped, though nothing is wrong with it")
@@ -310,24 +306,12 @@ impl Heard {
 
     /// For how long the sign that there was at the last look was the newest, at that look. The service's clocks are up to a
     /// second apart, and so may have said a second too much in the first one.
-    fn silence(&self, looks: &Looks, (look, at): (u64, u64)) -> u64 {
+    fn silence(&self, looks: &Looks, look: u64) -> u64 {
         let (Some((first, _)), Some((listed, _))) = (looks.at.first(), looks.at.last()) else {
             return 0;
         };
         let last = self.before(*listed).next().filter(|last| last.is_there && last.done <= look);
-        last.map_or(0, |last| at - last.at + if last.done <= *first { 1_000 } else { 0 })
-    }
-
-    /// For how long the leader's own signs came so often, when it took what it saw. They were sent up to a time-out before.
-    fn steady(&self, at: u64, most: u64) -> u64 {
-        let (mut since, most) = (at, most + TIME_OUT);
-        let signs = self.0.iter().rev().filter(|change| change.at <= at && change.is_there);
-        for sign in signs.map(|change| change.at) {
-            if since - sign > most {
-                break;
-            }
-            since = sign;
-        }
-        at - since + TIME_OUT
+        let more = |last: &Change| if last.done <= *first { 1_000 } else { 0 };
+        last.map_or(0, |last| time_of(look) - last.at + more(last))
     }
 }

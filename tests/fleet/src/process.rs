@@ -119,7 +119,8 @@ const POLL: u64 = 4_000;
 /// A process that leaves gives everything up then.
 const GRACE: u64 = 20_000;
 
-fn milliseconds(at: Duration) -> u64 {
+/// In whole milliseconds, rounded up.
+pub(crate) fn milliseconds(at: Duration) -> u64 {
     u64::try_from(at.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
 }
 
@@ -277,8 +278,7 @@ impl Process {
             }
             _ => {}
         }
-        let steady = self.member.steady(period(now));
-        let next = leader.answered(ask, answer, steady, period(now));
+        let next = leader.answered(ask, answer, self.member.signs(), period(now));
         self.lead(next, scene);
     }
 

@@ -10,7 +10,7 @@ use crate::candidate::Timing;
 use crate::clock::Clock;
 use crate::judge::Judge;
 use crate::network::{Fate, Network};
-use crate::process::{Kind, Outcome, Process, Request, Scene};
+use crate::process::{Kind, Outcome, Process, Request, Scene, milliseconds};
 use crate::scenario::Action;
 use crate::store::{Op, Reply, Store};
 use crate::supervisor::{Left, Supervisors};
@@ -19,6 +19,9 @@ use crate::supervisor::{Left, Supervisors};
 pub const TIME_OUT: u64 = 3_000;
 /// Of a lease.
 pub const LEASE: u64 = 15_000;
+
+/// So many bits number the operations of a millisecond.
+const MOMENT: u32 = 20;
 
 /// What was wrong with a process so long ago has no consequences any more.
 const SINCE: u64 = 30_000;
@@ -291,16 +294,21 @@ impl World {
             fate = Fate::Comes(late, None);
             self.at(now + 100, Event::Acts(Action::KillThat(request.who, request.life)));
         }
+        // A sign must not keep the next one.
+        let time_out = match ask {
+            Some(Ask::Sign(sign)) => TIME_OUT.min(milliseconds(sign.pace.sign())),
+            _ => TIME_OUT,
+        };
         let (at, outcome) = match fate {
             Fate::Comes(there, back) => {
-                let back = back.filter(|back| there + back <= TIME_OUT);
+                let back = back.filter(|back| there + back <= time_out);
                 if back.is_some() {
                     return self.at(now + there, Event::Arrives(Box::new(request), back));
                 }
                 self.at(now + there, Event::Arrives(Box::new(request.clone()), None));
-                (now + TIME_OUT, unknown(&request.kind))
+                (now + time_out, unknown(&request.kind))
             }
-            Fate::Lost => (now + TIME_OUT, unknown(&request.kind)),
+            Fate::Lost => (now + time_out, unknown(&request.kind)),
             Fate::Throttled(after) => (now + after, unknown(&request.kind)),
             Fate::Refused(after) => (now + after, Outcome::Shares(Answer::Refused, now)),
         };
@@ -309,7 +317,7 @@ impl World {
 
     /// Two operations of one millisecond have an order.
     pub(crate) fn next_done(&mut self) -> u64 {
-        self.done = (self.done + 1).max(self.scene.now << 20);
+        self.done = (self.done + 1).max(self.scene.now << MOMENT);
         self.done
     }
 
@@ -357,6 +365,11 @@ impl World {
             self.at(now + back, Event::Answered(request, outcome));
         }
     }
+}
+
+/// When the store did that operation.
+pub(crate) fn time_of(done: u64) -> u64 {
+    done >> MOMENT
 }
 
 fn unknown(kind: &Kind) -> Outcome {

@@ -1,5 +1,5 @@
 use super::Leader;
-use crate::{Answer, Ask, Listed, Pace, Plan, Share, Sign, Steady, Tag};
+use crate::{Answer, Ask, Listed, Pace, Plan, Share, Sign, Tag};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -13,7 +13,8 @@ struct Play {
     members: Vec<&'static str>,
     /// Whose sign is 17 s old.
     silent: &'static str,
-    steady: Option<Steady>,
+    /// When it signed itself.
+    own: Vec<Duration>,
     now: u64,
     asked: Vec<Ask>,
 }
@@ -28,7 +29,7 @@ impl Play {
             held: Vec::new(),
             members: members.into(),
             silent: "",
-            steady: None,
+            own: Vec::new(),
             now: 0,
             asked: Vec::new(),
         }
@@ -77,7 +78,7 @@ impl Play {
         let mut next = self.leader.next(now);
         while let Some(ask) = next {
             let answer = self.answer(&ask);
-            next = self.leader.answered(&ask, answer, self.steady, now);
+            next = self.leader.answered(&ask, answer, &self.own, now);
             self.asked.push(ask);
         }
         self.asked.len()
@@ -112,13 +113,13 @@ fn it_writes_nothing_over_what_it_has_not_read() {
     let now = Duration::from_secs(play.now);
     let read = play.leader.next(now).expect("it is time");
     let answer = play.answer(&read);
-    let list = play.leader.answered(&read, answer, None, now).expect("it lists");
+    let list = play.leader.answered(&read, answer, &[], now).expect("it lists");
     let answer = play.answer(&list);
     let asked = play.plan().clone().reshare(8);
     play.write(asked.clone());
-    let write = play.leader.answered(&list, answer, None, now).expect("cleo counts");
+    let write = play.leader.answered(&list, answer, &[], now).expect("cleo counts");
     let answer = play.answer(&write);
-    assert_eq!(play.leader.answered(&write, answer, None, now), None);
+    assert_eq!(play.leader.answered(&write, answer, &[], now), None);
     assert_eq!(play.plan(), &asked);
 }
 
@@ -133,7 +134,7 @@ fn one_that_was_silent_before_its_term_is_gone_when_it_looks_for_the_first_time(
     play.round();
     assert_eq!(play.plan(), &plan, "nothing is known of its own signs");
     play.leader = Play::of(2, &[]).leader;
-    play.steady = Some(Steady { since: Duration::ZERO, newest: 60 * SECOND });
+    play.own = (40..=60).map(|at| at * SECOND).collect();
     play.round();
     assert_eq!(play.plan().of("anna").count(), 2);
     assert!(matches!(play.asked.last(), Some(Ask::Remove(name, _)) if name == "ben"));
@@ -144,8 +145,8 @@ fn those_count_whom_the_plan_names_when_it_looks_for_the_first_time() {
     let mut play = Play::of(4, &["anna", "ben"]);
     let now = Duration::ZERO;
     let read = play.leader.next(now).expect("it is time");
-    let list = play.leader.answered(&read, Answer::NoPlan, None, now).expect("it lists");
-    assert_eq!(play.leader.answered(&list, Answer::Unknown, None, now), None);
+    let list = play.leader.answered(&read, Answer::NoPlan, &[], now).expect("it lists");
+    assert_eq!(play.leader.answered(&list, Answer::Unknown, &[], now), None);
     // The leader before had written one.
     let members = ["ben".to_owned()].into();
     let plan = Plan { term: 6, version: 1, members, shares: vec![Some(0); 4], ..Plan::first(4) };
@@ -210,11 +211,11 @@ fn a_plan_that_was_on_its_way_is_not_the_one_without_itself() {
     let mut ask = play.leader.next(now).expect("it is time");
     while !matches!(ask, Ask::WritePlan(..)) {
         let answer = play.answer(&ask);
-        ask = play.leader.answered(&ask, answer, None, now).expect("cleo counts");
+        ask = play.leader.answered(&ask, answer, &[], now).expect("cleo counts");
     }
     play.leader.leave(now);
     let answer = play.answer(&ask);
-    assert_eq!(play.leader.answered(&ask, answer, None, now), None);
+    assert_eq!(play.leader.answered(&ask, answer, &[], now), None);
     assert!(!play.leader.left() && play.plan().names("anna"));
     play.round();
     assert!(play.leader.left() && !play.plan().names("anna"));
@@ -231,7 +232,7 @@ fn who_leaves_during_a_round_does_not_wait_for_the_next_as_long_as_others() {
     let begun = Duration::from_secs(play.now + 60);
     let ask = play.leader.next(begun).expect("it is time");
     play.leader.leave(begun);
-    assert_eq!(play.leader.answered(&ask, Answer::Unknown, None, begun), None);
+    assert_eq!(play.leader.answered(&ask, Answer::Unknown, &[], begun), None);
     assert_eq!(play.leader.wake(), Some(begun + SECOND));
 }
 
@@ -243,7 +244,7 @@ fn a_request_that_fails_ends_the_round() {
         let now = Duration::from_secs(play.now);
         let ask = play.leader.next(now).expect("it is time");
         assert_eq!(ask, Ask::ReadPlan(None));
-        assert_eq!(play.leader.answered(&ask, Answer::Unknown, None, now), None);
+        assert_eq!(play.leader.answered(&ask, Answer::Unknown, &[], now), None);
         assert_eq!(play.leader.next(now), None, "not before its time");
     }
 }

@@ -1,4 +1,4 @@
-use super::{Act, Member, Running, Steady};
+use super::{Act, Member, Running};
 use crate::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ fn one_that_is_away_asks_for_nothing_until_it_comes() {
 }
 
 #[test]
-fn its_signs_are_steady_while_none_is_missing() {
+fn it_remembers_when_signs_were_sent_that_were_answered() {
     let mut member = member("anna");
     let sign = |member: &mut Member, at: u32, answer: &Answer| {
         for ask in member.next(at * SECOND) {
@@ -82,18 +82,15 @@ fn its_signs_are_steady_while_none_is_missing() {
         }
     };
     let signed = Answer::Signed(Tag("sign".to_owned()));
-    assert_eq!(member.steady(Duration::ZERO), None);
-    let from =
-        |since: u32, newest: u32| Some(Steady { since: since * SECOND, newest: newest * SECOND });
-    for at in [1, 6, 11, 19] {
-        sign(&mut member, at, &signed);
-        assert_eq!(member.steady(at * SECOND), from(1, at), "{at}");
+    sign(&mut member, 1, &signed);
+    sign(&mut member, 6, &Answer::Unknown);
+    sign(&mut member, 8, &signed);
+    assert_eq!(member.signs(), [SECOND, 8 * SECOND]);
+    for at in 2..400 {
+        sign(&mut member, at * 5, &signed);
     }
-    assert_eq!(member.steady(27 * SECOND), from(1, 19));
-    assert_eq!(member.steady(28 * SECOND), None, "the newest is too old");
-    sign(&mut member, 27, &Answer::Unknown);
-    sign(&mut member, 28, &signed);
-    assert_eq!(member.steady(30 * SECOND), from(28, 28), "one came too late");
+    assert_eq!(member.signs().len(), 128);
+    assert_eq!(member.signs().last(), Some(&(1_995 * SECOND)));
 }
 
 #[test]

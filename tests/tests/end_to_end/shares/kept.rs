@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
 use tenure::clock::{BootClock, Clock};
 use tenure::component::{ElectionComponent, Engine};
 use tenure::contract::{Event, Report, Request, Role};
@@ -14,6 +15,7 @@ use tenure_shares::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
 use tenure_store::sas::Scope;
 use tenure_tests::Store;
 use tenure_tests::credential::with_sas;
+use tokio::net::TcpListener;
 use uuid::Uuid;
 
 /// One election of a process, without a runner.
@@ -257,6 +259,25 @@ async fn signs_age_by_the_clock_of_the_embedded_store() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signs_age_by_the_clock_of_azurite() {
     signs_age_by_the_clock_of_the_store(Store::shared_azurite(false).await.unwrap()).await;
+}
+
+/// The next one could not be sent meanwhile, and the member would be gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sign_without_an_answer_is_given_up_when_the_next_one_is_due() {
+    // It accepts connections, and says nothing.
+    let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}/devstoreaccount1", mute.local_addr().unwrap());
+    let key = base64::engine::general_purpose::STANDARD.encode("key");
+    let connection_string = format!(
+        "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={key};BlobEndpoint={endpoint};"
+    );
+    let candidate = Candidate::of(&connection_string, &coordinating()).await;
+    let sign = Sign { pace: Pace::of(Duration::from_secs(3)), ..sign("ada") };
+    let began = Instant::now();
+    let told = candidate.shares("ada").ask(&Ask::Sign(sign)).await.unwrap();
+    assert_eq!(told.answer, Answer::Unknown);
+    assert!(told.problem.unwrap().detail.contains("given up"));
+    assert!(began.elapsed() < Duration::from_secs(10), "that is the time-out of other requests");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
