@@ -96,10 +96,12 @@ impl Bounds {
         slow(world::LEASE + 4_000 + LOOK) + 4_000 + 12 * ROUND_TRIP + self.hand_over
     }
 
-    /// After a member died that does not coordinate, and left last wills: when they have arrived it is as if it had left.
+    /// After a member died that left last wills: when they have arrived it is as if it had left. If it coordinates, another one
+    /// polls first.
     #[must_use]
-    pub fn will(self) -> u64 {
-        supervisor::SOON + WAY + self.leave()
+    pub fn will(self, leader: bool) -> u64 {
+        let poll = if leader { slow(4_000) + 4 * ROUND_TRIP } else { 0 };
+        supervisor::SOON + WAY + poll + self.leave()
     }
 
     /// After all faults were over: another coordinator, who looks for so long until somebody is gone.
@@ -183,9 +185,10 @@ fn settle(world: &mut World, size: &Size, rng: &mut Rng) {
         let visit = matches!(action, Action::JoinAndDie(_));
         let joins = usize::from(matches!(action, Action::Join | Action::JoinAndDie(_)));
         let dies = matches!(action, Action::Kill(_));
+        let leader = matches!(action, Action::Kill(Whom::Leader));
         world.act(action);
         let (what, bound) = match dies && world.supervisors.tell_all {
-            true => ("a death with last wills", bounds.will()),
+            true => ("a death with last wills", bounds.will(leader)),
             false => (what, bound),
         };
         expect(world, size, what, bound);

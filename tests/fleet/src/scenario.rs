@@ -213,8 +213,9 @@ impl World {
                 }
             }
             Action::Trouble(kind, long) => {
-                if matches!(kind, Kind::Throttled(_) | Kind::Slow(_)) {
-                    self.uneven = self.uneven.max(now + long);
+                match kind {
+                    Kind::Down | Kind::ReadOnly => self.outages.push((now, now + long)),
+                    _ => self.uneven = self.uneven.max(now + long),
                 }
                 self.network.troubles.push(Trouble { kind, until: now + long })
             }

@@ -94,6 +94,8 @@ pub struct World {
     pub hindered: Vec<u64>,
     /// Until when the account treated one request otherwise than another.
     pub uneven: u64,
+    /// From when and until when it took no signs, one time after the other.
+    pub outages: Vec<(u64, u64)>,
     rng: Rng,
     queue: BinaryHeap<Reverse<Entry>>,
     number: u64,
@@ -144,6 +146,7 @@ impl World {
             mixed: size.mixed,
             hindered: Vec::new(),
             uneven: if rough > 0 { u64::MAX / 2 } else { 0 },
+            outages: Vec::new(),
             rng: Rng::with_seed(seed ^ 3),
             queue: BinaryHeap::new(),
             number: 0,
@@ -350,8 +353,8 @@ impl World {
                         let sound = |name: &str| {
                             let who = self.scene.names.get(name).copied();
                             who.is_some_and(|who| {
-                                self.processes[who].is_on
-                                    && self.hindered[who].max(self.uneven) + SINCE < looked
+                                let wrong = self.hindered[who].max(self.uneven);
+                                self.processes[who].is_on && over(wrong, &self.outages) < looked
                             })
                         };
                         judge.planned(plan, (name, &looks), sound, now);
@@ -365,6 +368,16 @@ impl World {
             self.at(now + back, Event::Answered(request, outcome));
         }
     }
+}
+
+/// When what was wrong with a process until then has no consequences any more. As long as an account takes no signs, nobody
+/// can make up for one that was missing.
+fn over(wrong: u64, outages: &[(u64, u64)]) -> u64 {
+    let later = |wrong: u64, (from, until): &(u64, u64)| match *from < wrong + SINCE {
+        true => wrong.max(*until),
+        false => wrong,
+    };
+    outages.iter().fold(wrong, later) + SINCE
 }
 
 /// When the store did that operation.

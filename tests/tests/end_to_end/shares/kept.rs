@@ -35,7 +35,7 @@ impl Candidate {
             .with(names::POLL, "500ms")
             // A machine that has too much to do answers late.
             .with(names::LEASE, "60s")
-            .with(names::REQUEST_TIMEOUT, "10s")
+            .with(names::REQUEST_TIMEOUT, "15s")
             .with(names::EVERY, "1h");
         let engine = Engine::with_cache(None).unwrap();
         let component = ElectionComponent::new(&engine, settings, &clock).unwrap();
@@ -277,7 +277,7 @@ async fn a_sign_without_an_answer_is_given_up_when_the_next_one_is_due() {
     let told = candidate.shares("ada").ask(&Ask::Sign(sign)).await.unwrap();
     assert_eq!(told.answer, Answer::Unknown);
     assert!(told.problem.unwrap().detail.contains("given up"));
-    assert!(began.elapsed() < Duration::from_secs(10), "that is the time-out of other requests");
+    assert!(began.elapsed() < Duration::from_secs(15), "that is the time-out of other requests");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
