@@ -99,7 +99,8 @@ impl Leader {
         Some(Ask::ReadPlan(self.tag.clone()))
     }
 
-    /// Takes the answer to the request before, and when its [own signs](crate::Member::signs) were sent. The request that follows; none: the round is over.
+    /// Takes the answer to the request before, and when its [own signs](crate::Member::signs) were sent. Returns the
+    /// request that follows; none: the round is over.
     pub fn answered(
         &mut self,
         ask: &Ask,

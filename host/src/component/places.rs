@@ -4,8 +4,8 @@
 //! A leader holds something that ends at a known instant, so its steps come first: the leader whose
 //! time ends first before the others. Steps of candidates that have acquired a lease and are about to lead rank with them:
 //! behind thousands that begin, they would wait until the lease is over, or until too little of it is left for a renewal.
-//! Everybody else comes in the order of arrival, and never has all instances: followers whose account does not answer keep theirs for long, and a leader of another
-//! account must find one. To wait is no error, however many there are.
+//! Everybody else comes in the order of arrival, and never has all instances: followers whose account does not answer
+//! keep theirs for long, and a leader of another account must find one. To wait is no error, however many there are.
 //!
 //! When leaders come too late, the machine has no time for more of them. Then the others wait until leaders have been in time
 //! for a while, so that nobody wins what it could not hold, and nobody loses what it has. Signs of life and plans of

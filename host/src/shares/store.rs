@@ -30,7 +30,7 @@ impl SharesStore {
     }
 
     /// Does what is asked for: each blob that it concerns gets one request. It lasts as long as these do, a request
-    /// time-out each at most. A sign lasts no longer than until the next one is due: one that is lost must not keep it.
+    /// time-out each at most. A sign is given up after its period: one that is lost must not delay the next one.
     ///
     /// # Errors
     ///

@@ -297,7 +297,7 @@ impl World {
             fate = Fate::Comes(late, None);
             self.at(now + 100, Event::Acts(Action::KillThat(request.who, request.life)));
         }
-        // A sign must not keep the next one.
+        // A sign must not delay the next one.
         let time_out = match ask {
             Some(Ask::Sign(sign)) => TIME_OUT.min(milliseconds(sign.pace.sign())),
             _ => TIME_OUT,

@@ -273,11 +273,10 @@ async fn a_sign_without_an_answer_is_given_up_when_the_next_one_is_due() {
     );
     let candidate = Candidate::of(&connection_string, &coordinating()).await;
     let sign = Sign { pace: Pace::of(Duration::from_secs(3)), ..sign("ada") };
-    let began = Instant::now();
     let told = candidate.shares("ada").ask(&Ask::Sign(sign)).await.unwrap();
     assert_eq!(told.answer, Answer::Unknown);
+    // Who waits for the time-out of other requests says that the account "did not answer in time".
     assert!(told.problem.unwrap().detail.contains("given up"));
-    assert!(began.elapsed() < Duration::from_secs(15), "that is the time-out of other requests");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
