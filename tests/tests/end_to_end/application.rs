@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use chrono::DateTime;
 use serde_json::Value;
 use tempfile::TempDir;
-use tenure_tests::{Access, Candidate, Group, Line, Mode, Proxy, Sink, Store};
+use tenure_tests::{Access, Candidate, Front, Group, Instead, Line, Mode, Proxy, Sink, Store};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
@@ -256,6 +256,22 @@ async fn the_lease_is_released_when_all_that_was_told_has_run_out() {
     let stood_down = cleo.process.event("stood-down", SOON).await;
     assert_eq!(stood_down.event["reason"], "left");
     assert!(at(&stood_down) < told, "{}", cleo.process.transcript());
+}
+
+/// The account keeps versions of blobs, so there are no beats: what was told lasts as long as the lease lets it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_beats_are_impossible_the_lease_is_held_as_long_as_was_told_too() {
+    let (stage, front) = (Stage::new().await, Front::start().await.unwrap());
+    front.set(|_| Some(Instead::Versioned));
+    let access = Access::with(front.connection_string());
+    let beats = ["--failover", "3s", "--lease", "15s"];
+    let mut ada = stage.candidate_by("ada", &access, &beats).await;
+    ada.leads().await;
+    let told = valid_until(&ada.asked().await);
+    ada.process.terminate(SOON).await.unwrap();
+    let stood_down = ada.process.event("stood-down", SOON).await;
+    assert_eq!(stood_down.event["reason"], "left");
+    assert!(at(&stood_down) >= told, "{}", ada.process.transcript());
 }
 
 /// Its runner dies alone: the supervisor must not release the lease, since the application may go on.
