@@ -5,6 +5,7 @@ use crate::causes::{BoxError, causes};
 use crate::contract::Turn;
 use crate::deadline::Deadline;
 use std::sync::Arc;
+use tokio::select;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
@@ -38,7 +39,14 @@ where
 {
     fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
         Box::pin(async move {
-            match (self.0)(turn, lease).await {
+            let ended = (self.0)(turn, lease.clone());
+            // Whoever is to drop this then may be held up: its thread is that of all elections.
+            let ended = select! {
+                biased;
+                () = lease.over_while_awake() => return TurnEnd::CutOff,
+                ended = ended => ended,
+            };
+            match ended {
                 Ok(()) => TurnEnd::Succeeded,
                 Err(error) => TurnEnd::Failed(causes(&*error)),
             }
@@ -122,6 +130,7 @@ mod tests {
     use super::super::tests::{lease, turn};
     use super::*;
     use crate::clock::{BootClock, Clock as _};
+    use futures_util::FutureExt as _;
     use std::time::Duration;
 
     #[tokio::test]
@@ -146,6 +155,18 @@ mod tests {
         assert_eq!(work.on_tick(turn(), lease()).await, TurnEnd::Failed(told));
         let work = from_fn(|_, _| async { Err("in words".into()) });
         assert_eq!(work.on_tick(turn(), lease()).await, TurnEnd::Failed("in words".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_function_ends_at_its_deadline_although_nobody_drops_it() {
+        let clock = BootClock::new();
+        let lease = Deadline::new(clock.reading(), Duration::MAX);
+        let work = from_fn(|_, _| std::future::pending());
+        let mut turn = work.on_tick(turn(), lease.clone());
+        assert!((&mut turn).now_or_never().is_none());
+        lease.set(clock.now() + Duration::from_millis(5));
+        assert_eq!(turn.await, TurnEnd::CutOff);
+        assert!(lease.passed());
     }
 
     /// All threads of the runtime may have been taken for that long.
