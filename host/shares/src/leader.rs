@@ -32,6 +32,8 @@ pub struct Leader {
     asks: bool,
     /// When it asked for the signs last.
     asked: Duration,
+    /// When its own newest sign was sent of those that were answered before that.
+    signed: Option<Duration>,
     /// When the round began, and when the next one is to.
     began: Duration,
     due: Duration,
@@ -59,6 +61,7 @@ impl Leader {
             gone: Vec::new(),
             asks: false,
             asked: now,
+            signed: None,
             began: now,
             due: now,
             leaves: false,
@@ -109,7 +112,7 @@ impl Leader {
         now: Duration,
     ) -> Option<Ask> {
         let next = match ask {
-            Ask::ReadPlan(_) => self.read(answer, now),
+            Ask::ReadPlan(_) => self.read(answer, own, now),
             Ask::List => self.listed(answer, own, now),
             Ask::Close { .. } => self.closed(answer),
             Ask::WritePlan(..) => self.written(answer),
@@ -125,7 +128,7 @@ impl Leader {
         next
     }
 
-    fn read(&mut self, answer: Answer, now: Duration) -> Option<Ask> {
+    fn read(&mut self, answer: Answer, own: &[Duration], now: Duration) -> Option<Ask> {
         match answer {
             Answer::SamePlan => {}
             Answer::Plan(plan, tag) => {
@@ -146,7 +149,7 @@ impl Leader {
         self.planner = self.planner.take().filter(Planner::has_looked);
         let begin = || Planner::begin(&self.own, self.pace, &self.plan);
         self.planner.get_or_insert_with(begin);
-        self.asked = now;
+        (self.asked, self.signed) = (now, own.last().copied());
         Some(Ask::List)
     }
 
@@ -157,7 +160,7 @@ impl Leader {
         if self.leaves {
             planner.leave();
         }
-        self.gone = planner.looked(signs, own, self.asked, now);
+        self.gone = planner.looked(signs, (self.signed, own), self.asked, now);
         self.gone.retain(|(name, _)| *name != self.own);
         if self.plan.next.is_some() {
             return self.split();

@@ -58,19 +58,21 @@ impl Planner {
         self.leaves = true;
     }
 
-    /// Takes the signs that a list showed which was asked for and answered then, and when the leader's own signs were sent,
-    /// the oldest first. Returns the signs of members that are gone, to be removed.
+    /// Takes the signs that a list showed which was asked for and answered then, and when the leader's own signs were sent:
+    /// the newest that was answered before the list was asked for, and all, the oldest first. Returns the signs of members
+    /// that are gone, to be removed.
     pub fn looked(
         &mut self,
         signs: Vec<Listed>,
-        own: &[Duration],
+        (signed, own): (Option<Duration>, &[Duration]),
         asked: Duration,
         answered: Duration,
     ) -> Vec<(String, Tag)> {
         let is_first = !std::mem::replace(&mut self.has_looked, true);
         let by_name = signs.into_iter().map(|listed| (listed.sign.member.clone(), listed));
         let mut by_name = by_name.collect::<HashMap<_, _>>();
-        let sent = own.last().map_or(answered, |sent| *sent);
+        // The list shows this one, or a newer one.
+        let sent = signed.unwrap_or(answered);
         let own_age = by_name.get(&self.own).map_or(Duration::ZERO, |own| own.age);
         // The service's dates are in whole seconds. If they make the leader's own sign older than it is, they are wrong by as
         // much.

@@ -21,6 +21,8 @@ struct Play {
     own: Vec<Duration>,
     /// How long lists take.
     late: u64,
+    /// A sign of the leader that is answered while the next list is under way, which does not show it.
+    meanwhile: Option<Duration>,
     /// Of those that sign at another pace than that of the lease.
     paces: HashMap<String, Pace>,
 }
@@ -38,6 +40,7 @@ impl Play {
             leader: "anna",
             own: (BEGUN - 60..=BEGUN).map(Duration::from_secs).collect(),
             late: 0,
+            meanwhile: None,
             paces: HashMap::new(),
         }
     }
@@ -67,8 +70,10 @@ impl Play {
         if !silent.contains(&self.leader) {
             self.own.push(now);
         }
+        let signed = self.own.last().copied();
         let answered = now + Duration::from_secs(self.late);
-        let gone = self.planner.looked(signs, &self.own, now, answered);
+        self.own.extend(self.meanwhile.take());
+        let gone = self.planner.looked(signs, (signed, &self.own), now, answered);
         gone.into_iter().map(|(name, _)| name).collect()
     }
 
@@ -250,6 +255,18 @@ fn the_next_leader_takes_the_silence_before_its_term_from_the_service() {
     play.second(&["anna"]);
     play.ages.insert("anna".to_owned(), 3_600);
     assert_eq!(play.second(&["anna"]), None);
+}
+
+#[test]
+fn a_sign_that_the_list_could_not_show_does_not_make_the_clock_of_the_service_wrong() {
+    // Ben's sign that the list shows was sent 5 s ago, and his next one with the list.
+    let mut play = after_anna(18, 60);
+    let now = play.now + 1;
+    play.own.retain(|sent| *sent <= Duration::from_secs(now - 5));
+    play.ages.insert("ben".to_owned(), 5);
+    play.meanwhile = Some(Duration::from_secs(now));
+    assert!(play.second(&["anna", "ben"]).is_some());
+    assert_eq!(play.counts(), [0, 3, 3]);
 }
 
 #[test]
