@@ -95,10 +95,9 @@ impl Engine {
         let brief = wasmtime::Engine::new(&config).unwrap_or_else(|_| wasmtime.clone());
         let ticker = Arc::new(Ticker::start([wasmtime.weak(), brief.weak()])?);
         let calls = usize::from(calls(descriptors()));
-        // Leaders find some of them free whatever others do. Connections are few, however many elections there are.
-        let places = Places::new(calls, calls / 4 * 3);
+        // Connections are few, however many elections there are.
+        let (places, beside) = (places(calls), places(calls / 2));
         let room = Arc::new(Semaphore::new(RESTING.into()));
-        let beside = Places::new(calls / 2, calls / 8 * 3);
         let (ticker, told, handlers) = (Some(ticker), Arc::default(), Arc::default());
         Ok(Self { wasmtime, brief, handlers, places, room, beside, told, ticker, uncached })
     }
@@ -191,6 +190,11 @@ impl std::fmt::Debug for Engine {
 fn calls(descriptors: Option<u64>) -> u16 {
     let enough = descriptors.map(|all| u16::try_from(all / DESCRIPTORS_OF_ONE).unwrap_or(PLACES));
     enough.unwrap_or(PLACES).clamp(FEWEST, PLACES)
+}
+
+/// So many, of which leaders find some free whatever others do.
+fn places(all: usize) -> Arc<Places> {
+    Places::new(all, all * 3 / 4)
 }
 
 /// How many descriptors this process may have.
