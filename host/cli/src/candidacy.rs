@@ -258,6 +258,9 @@ impl Candidacy {
         if let Some(grace) = self.grace {
             runner = runner.grace(grace);
         }
+        if let Some(place) = place {
+            runner = runner.keeping(place.kept());
+        }
         let mut beside = JoinSet::new();
         let hints = self.board.hints();
         runner = runner.with_hints(hints.clone());

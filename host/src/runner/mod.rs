@@ -55,6 +55,7 @@ pub struct Runner<E, C> {
     hints: Arc<Notify>,
     events: Arc<dyn Fn(Event) + Send + Sync>,
     reports: Arc<Observer>,
+    kept: Option<Arc<dyn Send + Sync>>,
 }
 
 impl<E: Elector, C: Clock> Runner<E, C> {
@@ -72,6 +73,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
             hints: Arc::default(),
             events: Arc::new(|event| trace::emit(&event)),
             reports: Arc::new(|_, _| {}),
+            kept: None,
         }
     }
 
@@ -105,6 +107,15 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     #[must_use]
     pub fn with_hints(mut self, hints: Arc<Notify>) -> Self {
         self.hints = hints;
+        self
+    }
+
+    /// Drops this clone of `kept` when the runner is dropped and nothing of its turns runs any more: a handler that did not
+    /// stop in time when the candidate [left](Runner::run) may run for longer. Whoever sees that no clone is left may
+    /// contend for the same election again in this process.
+    #[must_use]
+    pub fn keeping(mut self, kept: Arc<dyn Send + Sync>) -> Self {
+        self.kept = Some(kept);
         self
     }
 
@@ -143,6 +154,10 @@ impl<E: Elector, C: Clock> Runner<E, C> {
             before(report, taken_at);
         });
         self
+    }
+
+    fn runtime_of_turns(&self) -> Handle {
+        self.turns.clone().unwrap_or_else(Handle::current)
     }
 
     fn time_to_end(&self) -> Duration {
@@ -267,6 +282,13 @@ impl<E: Elector, C: Clock> Runner<E, C> {
                     candidate.answered(answer);
                 }
             }
+        }
+        if let (Some(mut turn), Some(kept)) = (candidate.turn.take(), self.kept.clone()) {
+            turn.stop(self.clock.now(), TurnEnd::CutOff);
+            self.runtime_of_turns().spawn(async move {
+                turn.seen_stopped().await;
+                drop(kept);
+            });
         }
         drop(candidate);
         (self.events)(Event::Stopped);

@@ -23,10 +23,10 @@ pub(super) struct Contender {
     ordered: Option<(String, u64)>,
 }
 
-/// What a candidate shows there is seen by the member, and what the member wants of it comes there. The candidate has
-/// left when this is dropped.
+/// What a candidate shows there is seen by the member, and what the member wants of it comes there. The candidate is over
+/// when this is dropped, and all that it was [kept](Place::kept) for.
 pub struct Place {
-    seen: Seen,
+    over: Arc<Over>,
     orders: mpsc::Receiver<Order>,
     leave: watch::Receiver<bool>,
 }
@@ -37,6 +37,9 @@ struct Seen {
     now: Arc<Mutex<Shown>>,
     changed: Arc<Notify>,
 }
+
+/// Tells that the candidate is over when it is dropped.
+struct Over(Seen);
 
 #[derive(Clone, Debug, Default)]
 struct Shown {
@@ -54,7 +57,7 @@ impl Contender {
         let seen = Seen { now: Arc::default(), changed: changed.clone() };
         let (orders, ordered) = mpsc::channel(ORDERS);
         let (leave, asked) = watch::channel(false);
-        let place = Place { seen: seen.clone(), orders: ordered, leave: asked };
+        let place = Place { over: Arc::new(Over(seen.clone())), orders: ordered, leave: asked };
         (Self { seen, orders, leave, ordered: None }, place)
     }
 
@@ -70,7 +73,7 @@ impl Contender {
         ordered.map(|(to, _)| to.clone()).or_else(|| shown.successor.clone())
     }
 
-    /// It has left.
+    /// It has left, and nothing of its turns runs any more.
     pub fn is_over(&self) -> bool {
         self.seen.now().is_over
     }
@@ -116,8 +119,15 @@ impl Seen {
 impl Place {
     /// What is to be shown each report, with the instant that its durations are counted from.
     pub fn shows(&self) -> impl Fn(&Report, Duration) + Send + Sync + use<> {
-        let seen = self.seen.clone();
+        let Over(seen) = &*self.over;
+        let seen = seen.clone();
         move |report, taken_at| seen.report(report, taken_at)
+    }
+
+    /// To be kept as long as a turn of the candidate may run: its share is not begun again before. See
+    /// [`Runner::keeping`](crate::runner::Runner::keeping).
+    pub fn kept(&self) -> Arc<dyn Send + Sync> {
+        self.over.clone()
     }
 
     /// The next order. None: the candidate is to leave.
@@ -143,11 +153,27 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Over {
     fn drop(&mut self) {
-        let mut shown = self.seen.now();
+        let Self(seen) = self;
+        let mut shown = seen.now();
         (shown.leads, shown.successor, shown.is_over) = (None, None, true);
         drop(shown);
-        self.seen.changed.notify_one();
+        seen.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_candidate_is_over_when_it_has_left_and_its_last_turn_has_stopped() {
+        let (contender, place) = Contender::new(&Arc::default());
+        let turn = place.kept();
+        drop(place);
+        assert!(!contender.is_over());
+        drop(turn);
+        assert!(contender.is_over());
     }
 }

@@ -242,7 +242,8 @@ impl Shares {
         let (events, refused) = (self.events.clone(), self.events.clone());
         let mut runner = Runner::new(component, work, self.clock.clone())
             .on_event(move |event| events(part, event))
-            .on_report(place.shows());
+            .on_report(place.shows())
+            .keeping(place.kept());
         if let Some(grace) = self.grace {
             runner = runner.grace(grace);
         }

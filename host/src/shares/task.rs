@@ -263,7 +263,8 @@ impl<'a> Task<'a> {
         let Some(since) = self.leaves else { return false };
         let late = self.clock.now()
             > since.saturating_add(self.of.leave_within).saturating_add(SIGN_WITHIN);
-        self.shares.is_empty() && self.coordinating.is_over() && (self.taken_back || late)
+        // A handler that does not stop is not waited for.
+        self.running.is_empty() && (self.taken_back || late)
     }
 
     /// Coordinates while it may, and gives it up in its turn.

@@ -73,3 +73,37 @@ fn leaving_is_repeated_until_it_is_done_but_not_for_ever() {
         ]
     );
 }
+
+/// A handler of which something is still there at 20 s, whatever it is told.
+struct Lingers(VirtualClock);
+
+impl Handler for Lingers {
+    fn on_tick(&self, _turn: Turn, _lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+        Box::pin(std::future::pending())
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.0.sleep_until(seconds(20)))
+    }
+}
+
+#[test]
+fn a_turn_that_does_not_stop_keeps_what_the_runner_was_given_for_it() {
+    VirtualClock::run(async |clock| {
+        let log = Log { clock: clock.clone(), lines: Arc::default() };
+        let replies = [leading(7).run(turn(7)).again_in(9), leading(7).again_in(9)];
+        let elector = Script { replies: Mutex::new(replies.into()), log };
+        let kept: Arc<dyn Send + Sync> = Arc::new(());
+        let left = Arc::downgrade(&kept);
+        let mut runner = Runner::new(elector, Lingers(clock.clone()), clock.clone())
+            .grace(Duration::ZERO)
+            .keeping(kept);
+        runner.run(clock.sleep_until(seconds(2))).await;
+        drop(runner);
+        assert_eq!(clock.now(), seconds(12));
+        clock.sleep_until(seconds(19)).await;
+        assert!(left.upgrade().is_some());
+        clock.sleep_until(seconds(21)).await;
+        assert!(left.upgrade().is_none());
+    });
+}
