@@ -127,11 +127,12 @@ impl ElectionComponent {
         clock: &impl Clock,
     ) -> Result<Self, ComponentError> {
         let (engine, settings) = (&engine.brief(), driven(settings));
-        let component = Component::from_binary(engine.wasmtime(), binary)?;
+        let failed = |error: wasmtime::Error| ComponentError::of(&error);
+        let component = Component::from_binary(engine.wasmtime(), binary).map_err(failed)?;
         let functions = Functions::of(&component)?;
-        let mut linker = linker(engine)?;
-        without_handler(&mut linker)?;
-        let instance = linker.instantiate_pre(&component)?;
+        let mut linker = linker(engine).map_err(failed)?;
+        without_handler(&mut linker).map_err(failed)?;
+        let instance = linker.instantiate_pre(&component).map_err(failed)?;
         let begins = Arc::default();
         Ok(Self {
             engine: engine.clone(),

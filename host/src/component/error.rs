@@ -12,6 +12,10 @@ impl ComponentError {
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
+
+    pub(super) fn of(error: &wasmtime::Error) -> Self {
+        Self(format!("{error:#}"))
+    }
 }
 
 impl fmt::Display for ComponentError {
@@ -21,12 +25,6 @@ impl fmt::Display for ComponentError {
 }
 
 impl std::error::Error for ComponentError {}
-
-impl From<wasmtime::Error> for ComponentError {
-    fn from(error: wasmtime::Error) -> Self {
-        Self(format!("{error:#}"))
-    }
-}
 
 /// WebAssembly cannot be run in this process. The text says why.
 #[derive(Clone, Debug, PartialEq, Eq)]

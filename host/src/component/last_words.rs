@@ -24,7 +24,7 @@ impl LastWords {
         let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let said = text.trim();
         match said {
-            "" => ComponentError::new(format!("{error:#}")),
+            "" => ComponentError::of(error),
             said => ComponentError::new(format!("{said} ({:#})", error.root_cause())),
         }
     }

@@ -53,12 +53,12 @@ pub enum NetworkFailure {
     UnknownHost,
 }
 
-impl From<NetworkFailure> for Error {
-    fn from(failure: NetworkFailure) -> Self {
-        match failure {
-            NetworkFailure::ConnectionRefused => Self::ConnectionRefused,
-            NetworkFailure::ConnectionReset => Self::ConnectionTerminated,
-            NetworkFailure::UnknownHost => Self::DnsError { rcode: None, info_code: None },
+impl NetworkFailure {
+    fn as_guests_know_it(self) -> Error {
+        match self {
+            Self::ConnectionRefused => Error::ConnectionRefused,
+            Self::ConnectionReset => Error::ConnectionTerminated,
+            Self::UnknownHost => Error::DnsError { rcode: None, info_code: None },
         }
     }
 }
@@ -136,7 +136,8 @@ impl WasiHttpHooks for Carrier {
             let body = Limited::new(body, REQUEST).collect().await;
             let body = body.map_err(|error| Error::InternalError(Some(error.to_string())))?;
             let request = http::Request::from_parts(head, body.to_bytes());
-            let response = network.send(request).await?;
+            let response = network.send(request).await;
+            let response = response.map_err(NetworkFailure::as_guests_know_it)?;
             let response = response
                 .map(|bytes| Full::new(bytes).map_err(|never| match never {}).boxed_unsync());
             let done: Box<dyn Future<Output = Result<(), Error>> + Send> =

@@ -30,6 +30,14 @@ pub use types::{
 };
 pub use words::{schedule_words, schedule_words_and_text};
 
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", class_name(self.class), self.detail)
+    }
+}
+
+impl std::error::Error for Problem {}
+
 /// The interface by which a handler is called.
 pub(crate) const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";
 

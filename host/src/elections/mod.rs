@@ -45,9 +45,13 @@ use tokio::sync::watch;
 ///     handles.push(tenure.add(tenure.candidate(settings, work)).await?);
 /// }
 /// // What one of them is now, and whenever that changes.
-/// let mut role = handles[0].watch();
-/// while !matches!(*role.borrow_and_update(), Role::Leading { .. }) {
-///     role.changed().await?;
+/// let mut roles = handles[0].watch();
+/// while let Some(role) = roles.next().await {
+///     match role {
+///         Role::Leading { term, .. } => break println!("it leads under term {term}"),
+///         Role::Following { leader: Some(leader), .. } => println!("{} leads", leader.name),
+///         _ => {}
+///     }
 /// }
 /// // Whether it may act, asked before each thing that is done outside its handler.
 /// if let Some(term) = handles[0].leads() {
@@ -81,6 +85,7 @@ pub enum Role {
     #[default]
     Undecided,
     /// It leads, or did until now: `valid` decides (see [`leads`](Role::leads)).
+    #[non_exhaustive]
     Leading {
         /// The fencing token.
         term: u64,
@@ -92,13 +97,30 @@ pub enum Role {
         valid: Deadline,
     },
     /// Another one leads.
+    #[non_exhaustive]
     Following {
-        /// Its name and its term, where they are known.
-        leader: Option<(String, u64)>,
+        /// Which one, where that is known.
+        leader: Option<Leader>,
     },
     /// It has left the election, or has ended without that: its [`Tenure`] was dropped, or a callback panicked.
     Left,
 }
+
+/// Another candidate, which leads, as the record tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Leader {
+    /// Its [name](crate::settings::Settings::name).
+    pub name: String,
+    /// Its fencing token.
+    pub term: u64,
+    /// Its [address](crate::settings::Settings::address), where requests for the leader can be sent.
+    pub address: Option<String>,
+}
+
+/// The role of this process in an election, as it changes: see [`Handle::watch`].
+#[derive(Clone, Debug)]
+pub struct Roles(watch::Receiver<Role>);
 
 impl Tenure {
     /// No election yet, on a thread of its own. The component is compiled, unless it is in the cache, which may take a
@@ -190,13 +212,18 @@ impl fmt::Debug for Tenure {
 }
 
 impl Handle {
-    /// The role of this process in the election, now and whenever it changes. A renewal is no change.
-    ///
-    /// Do not keep what `borrow` gives: while there is such a reference, all elections of the process wait for it. Clone
-    /// the role.
+    /// The role of this process in the election at this instant.
     #[must_use]
-    pub fn watch(&self) -> watch::Receiver<Role> {
-        self.role.clone()
+    pub fn role(&self) -> Role {
+        self.role.borrow().clone()
+    }
+
+    /// The role of this process in the election, now and whenever it changes. A renewal is no change.
+    #[must_use]
+    pub fn watch(&self) -> Roles {
+        let mut role = self.role.clone();
+        role.mark_changed();
+        Roles(role)
     }
 
     /// The term of this process, if it leads and may act at this instant, as [`Role::leads`].
@@ -212,6 +239,17 @@ impl Handle {
     pub fn leave(mut self) -> impl Future<Output = ()> {
         self.task.leave();
         async move { self.task.ended().await }
+    }
+}
+
+impl Roles {
+    /// The role now when this is asked first, and the newest one whenever it has changed since. The last one is
+    /// [`Left`](Role::Left), and none follows.
+    ///
+    /// No role is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<Role> {
+        self.0.changed().await.ok()?;
+        Some(self.0.borrow_and_update().clone())
     }
 }
 
@@ -256,6 +294,12 @@ fn seen(
         })
 }
 
+impl Leader {
+    fn of(told: &contract::Incumbent) -> Self {
+        Self { name: told.name.clone(), term: told.term, address: told.address.clone() }
+    }
+}
+
 impl Role {
     /// Its term, if it leads and may act at this instant. None also where it is shown as the leader, but its time is over:
     /// a step may be under way then, or the machine was suspended.
@@ -281,7 +325,7 @@ impl Role {
                 Self::Leading { term: now.term, valid: Deadline::new(clock.clone(), until) }
             }
             (contract::Role::Following(leader), _) => {
-                let leader = leader.as_ref().map(|leader| (leader.name.clone(), leader.term));
+                let leader = leader.as_ref().map(Leader::of);
                 if matches!(self, Self::Following { leader: before } if *before == leader) {
                     return false;
                 }

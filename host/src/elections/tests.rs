@@ -2,6 +2,7 @@ use super::*;
 use crate::contract::LeaseState;
 use crate::handler::from_fn;
 use crate::settings::names;
+use futures_util::FutureExt as _;
 use std::collections::BTreeSet;
 use tenure_store::{Account, Service, Store};
 
@@ -14,10 +15,12 @@ fn settings(store: &Store, name: &str) -> Variables {
 }
 
 /// The term, once it leads, and how long it may act.
-async fn leads(role: &mut watch::Receiver<Role>) -> (u64, Deadline) {
-    let leading = role.wait_for(|role| matches!(role, Role::Leading { .. })).await.unwrap();
-    let Role::Leading { term, valid } = &*leading else { unreachable!() };
-    (*term, valid.clone())
+async fn leads(roles: &mut Roles) -> (u64, Deadline) {
+    loop {
+        if let Role::Leading { term, valid } = roles.next().await.expect("it has not left") {
+            return (term, valid);
+        }
+    }
 }
 
 #[tokio::test]
@@ -43,13 +46,16 @@ async fn one_is_left_while_the_others_go_on() {
     }
 
     handles.remove(0).leave().await;
-    assert!(matches!(*roles[0].borrow(), Role::Left) && valid[0].passed());
+    assert!(matches!(roles[0].next().await, Some(Role::Left)) && valid[0].passed());
+    assert!(roles[0].next().await.is_none());
     let seen = candidate("a");
     seen.elector().check().await.unwrap();
     let seen = seen.elector().inspect().await.unwrap().unwrap();
     assert_eq!(seen.lease, LeaseState::Available);
-    for (role, valid) in roles.iter().zip(&valid).skip(1) {
-        assert!(!role.has_changed().unwrap() && !valid.passed());
+    for ((roles, handle), valid) in roles.iter_mut().skip(1).zip(&handles).zip(&valid[1..]) {
+        assert!(roles.next().now_or_never().is_none() && !valid.passed());
+        assert_eq!(handle.role().leads(), handle.leads());
+        assert!(handle.leads().is_some());
     }
     // One that cannot begin harms nobody.
     let wrong = settings(&store, "a").with(names::LEASE, "5s").with(names::ELECTION, "tests");
@@ -62,7 +68,9 @@ async fn one_is_left_while_the_others_go_on() {
     leads(&mut again).await;
 
     tenure.leave().await;
-    assert!(roles.iter().chain([&again]).all(|role| matches!(*role.borrow(), Role::Left)));
+    for roles in roles[1..].iter_mut().chain([&mut again]) {
+        assert!(matches!(roles.next().await, Some(Role::Left)));
+    }
     assert!(valid.iter().all(Deadline::passed));
 }
 
@@ -92,6 +100,14 @@ fn a_renewal_is_no_change_and_the_end_of_a_leadership_is_one() {
     assert!(role.becomes(&leading(8), now, &clock));
     let follows = contract::Role::Following(None);
     assert!(role.becomes(&follows, now, &clock) && !role.becomes(&follows, now, &clock));
+    let mut ben = contract::Incumbent { name: "ben".to_owned(), term: 9, since: 0, address: None };
+    for address in [None, Some("https://ben".to_owned())] {
+        ben.address = address;
+        let follows = contract::Role::Following(Some(ben.clone()));
+        assert!(role.becomes(&follows, now, &clock) && !role.becomes(&follows, now, &clock));
+        let Role::Following { leader: Some(leader) } = &role else { panic!("it follows") };
+        assert_eq!((&leader.name, leader.term, &leader.address), (&ben.name, 9, &ben.address));
+    }
     assert!(role.becomes(&contract::Role::Left, now, &clock));
 }
 
