@@ -30,14 +30,22 @@ impl fmt::Display for Complaint {
     }
 }
 
+/// So many complaints in a row with the same advice are shown. Each name of a list may have one.
+const SHOWN: usize = 10;
+
 /// All complaints, for people.
 pub(super) fn report(complaints: &[Complaint]) -> String {
     let mut text = String::from(match complaints.len() {
         1 => "tenure: a setting is wrong; nothing was sent\n",
         _ => "tenure: settings are wrong; nothing was sent\n",
     });
-    for Complaint { source, problem, advice } in complaints {
-        let _ = write!(text, "\n  {source}\n    {problem}\n    {advice}\n");
+    for alike in complaints.chunk_by(|one, next| one.advice == next.advice) {
+        for Complaint { source, problem, advice } in alike.iter().take(SHOWN) {
+            let _ = write!(text, "\n  {source}\n    {problem}\n    {advice}\n");
+        }
+        if alike.len() > SHOWN {
+            let _ = writeln!(text, "\n  and {} more with the same advice", alike.len() - SHOWN);
+        }
     }
     text
 }
@@ -101,6 +109,16 @@ mod tests {
         assert_eq!(shown("https://user:secret@host:1"), "…@host:1");
         assert_eq!(shown("14s"), "14s");
         assert_eq!(shown(&"x".repeat(1000)).len(), 200);
+    }
+
+    #[test]
+    fn of_many_complaints_with_the_same_advice_the_first_ten_are_shown() {
+        let lines = (1..=12).map(|line| Complaint::new(format!("names:{line}"), "bad", "mend it"));
+        let other = [Complaint::new("--lease", "too short", "choose 15s")];
+        let text = report(&lines.chain(other).collect::<Vec<_>>());
+        assert!(text.contains("names:10\n") && !text.contains("names:11"), "{text}");
+        assert!(text.contains("\n  and 2 more with the same advice\n"), "{text}");
+        assert!(text.ends_with("\n  --lease\n    too short\n    choose 15s\n"), "{text}");
     }
 
     #[test]
