@@ -21,8 +21,8 @@ impl fmt::Display for Prohibited {
         let Self { name, address } = self;
         write!(
             f,
-            "{name} resolves to {address}, an address of this machine, its link-local network or its platform; to allow \
-             it, give --allow-host that address"
+            "{name} resolves to {address}, an address of this machine, its link-local network or Azure's wire server; to \
+             allow it, give --allow-host that address"
         )
     }
 }

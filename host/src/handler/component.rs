@@ -34,8 +34,8 @@ const ANSWER: u64 = 1024 * 1024 * 1024;
 pub struct Options {
     /// Its environment, all of it.
     pub env: Vec<(String, String)>,
-    /// Where it may send requests to. Names that resolve to an address of this machine, of its link or
-    /// of its platform are refused all the same: these are allowed by address only.
+    /// Where it may send requests to. Names that resolve to an address of this machine or of its link, or to Azure's
+    /// wire server, are refused all the same: these are allowed by address only.
     pub allow: AllowList,
     /// The header that carries the term in each of its requests; `tenure-election` carries the
     /// election. What it puts there itself is replaced.

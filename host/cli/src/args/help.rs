@@ -5,14 +5,14 @@ Examples:
   See what it does, in less than a minute
     tenure demo
 
-  Try it, without an account: a blob store of its own, and a candidate
+  Try it, without an account: a blob store in one terminal, and a candidate in another
     tenure store --listen 127.0.0.1:10000
     export AZURE_STORAGE_CONNECTION_STRING=UseDevelopmentStorage=true
     tenure run --election demo/report --every 5s --handler report.wasm
 
   On Azure: the same command in every replica
     export AZURE_STORAGE_CONNECTION_STRING='DefaultEndpointsProtocol=https;AccountName=...'
-    tenure run --election jobs/nightly --every 1h --handler nightly.wasm \\
+    tenure run --election jobs/nightly --every 24h --handler nightly.wasm \\
         --env REPORT_URL=https://example.com/report --allow-host example.com
 
   Any program as the work
@@ -41,7 +41,7 @@ Instead of --handler, any program can be the work. It is started again for each 
 It sees this environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_ELECTION, \
 TENURE_TERM, TENURE_SLOT, TENURE_ATTEMPT, TENURE_IDEMPOTENCY_KEY, TENURE_VALUE (of --on-start), TENURE_TRIGGER (of \
 `tenure trigger`), with --shares TENURE_SHARE_INDEX and TENURE_SHARE_COUNT, and TENURE_DEADLINE, the \
-time at which it is killed; most renewals extend it. Exit code 0 is success. The program \
+time at which it is killed if no later renewal succeeds. Exit code 0 is success. The program \
 and everything that it started get SIGTERM one stop time before the leadership ends, and SIGKILL half a second \
 before the end. Processes that it leaves behind are killed too. A turn that got SIGTERM counts as cut off or timed \
 out, whatever its exit code. Pass the term on to whatever it writes to.
@@ -195,7 +195,7 @@ A share moves when its holder is not the one in the plan, or when it has none. A
 life: it has left or died, and the plan will drop it. With more than 1,000 shares, only the plan is shown.
 
 Exit codes: 0 each share is held by the member that should hold it (with more than 1,000 shares: the plan names a \
-member for each); 1 some share is not held by its \
+member for each, and all members show signs of life); 1 some share is not held by its \
 planned member, another number of shares was requested, or the election has no plan; 2 it could not be found out, or a setting is wrong.";
 
 pub(super) const RESHARE_HELP: &str = "\

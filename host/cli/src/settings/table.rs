@@ -191,9 +191,9 @@ settings! {
         name: "shares", variable: "TENURE_SHARES", kind: Kind::Number, range: Range::Numbers(1..=100_000),
         scope: Scope::One,
         help: "Splits the work into this many shares. Each runs in one process at a time, under a term of its own, \
-               and all processes with the same election share them evenly. A turn is told which share it is for",
-        more: "Give more shares than there will ever be processes; `tenure reshare` changes the number. See \
-               [Shares](scale.md#shares)",
+               and all processes with the same election share them evenly. A turn is told which share it is for. This \
+               number counts only while there is no plan yet; `tenure reshare` changes it. Not with --for-each",
+        more: "Give more shares than there will ever be processes. See [Shares](scale.md#shares)",
         advice: "give more shares than there will ever be processes, like 32",
         heading: ELECTIONS, ..ROW
     };
@@ -348,7 +348,7 @@ settings! {
     STOP_TIME = Setting {
         commands: RUN_AND_LOCK,
         name: "stop-time", variable: "TENURE_STOP_TIME", kind: Kind::Duration,
-        range: Range::From(Duration::from_millis(100)), default: "3s, with --failover as much of that as fits: 0.7s at 3s",
+        range: Range::From(Duration::from_millis(100)), default: "3s, with --failover less, so that a beat can be retried: 0.7s at 3s, 1.9s at 10s",
         works: &[Work::Command],
         help: "How long before the end of the leadership a command is told to end (SIGTERM). This time, one renewal \
                interval and half a second (from SIGKILL to the end) must together fit into the lease less the margin. \
@@ -438,8 +438,8 @@ settings! {
                   application's last answer has expired",
         help: "How long a running turn may go on when this candidate is told to end; its lease is renewed \
                meanwhile",
-        more: "Also before the leadership is given up; a transfer is cancelled when the turn lasts for \
-               more than 45s",
+        more: "The same time is given when a leader resigns. A transfer is cancelled if the turn has not ended \
+               after 45s",
         advice: "choose how long a turn usually takes, like 5s; 0s stops it at once",
         heading: FAILURES, ..ROW
     };
@@ -531,8 +531,8 @@ settings! {
     ALLOW_HOST = Setting {
         name: "allow-host", kind: Kind::List("HOST"), works: &[Work::Component],
         range: Range::Words("HOST, HOST:PORT or SCHEME://HOST[:PORT]"),
-        help: "A host that the handler may send requests to. This machine, its link-local network and its \
-               platform must be given as addresses, not as names. Repeatable",
+        help: "A host that the handler may send requests to. This machine, its link-local network and \
+               Azure's wire server (168.63.129.16) must be given as addresses, not as names. Repeatable",
         advice: "give a host as in example.com, https://example.com:8443 or [::1]:8080",
         heading: WORK, ..ROW
     };
