@@ -48,7 +48,10 @@ use tokio::sync::watch;
 /// let mut roles = handles[0].watch();
 /// while let Some(role) = roles.next().await {
 ///     match role {
-///         Role::Leading { term, .. } => break println!("it leads under term {term}"),
+///         Role::Leading { term, .. } => {
+///             println!("it leads under term {term}");
+///             break;
+///         }
 ///         Role::Following { leader: Some(leader), .. } => println!("{} leads", leader.name),
 ///         _ => {}
 ///     }
