@@ -237,8 +237,8 @@ impl Handle {
 
     /// Leaves the election: lets a running turn end within the grace of its runner or stops it, releases the lease, and
     /// completes when that is over, as [`Runner::run`] does. It begins at once, and goes on when the future is dropped.
-    /// A handler that did not stop in time may still run then: do not add the same election again before it has. If the
-    /// [`Tenure`] is gone, nothing is left to be released, and it completes at once.
+    /// A handler that did not stop in time may still run then: do not add the same election again before it has stopped
+    /// ([`Runner::keeping`]). If the [`Tenure`] is gone, nothing is left to be released, and it completes at once.
     pub fn leave(mut self) -> impl Future<Output = ()> {
         self.task.leave();
         async move { self.task.ended().await }
