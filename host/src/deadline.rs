@@ -7,7 +7,6 @@ use std::time::Duration;
 #[cfg(feature = "mutants")]
 use tenure_core::mutants::{Mutant, is_active};
 use tokio::sync::Notify;
-use tokio::time::timeout;
 
 /// How long a turn may go on, at the moment: renewals move it on, the end of the leadership
 /// moves it into the past. Clones see the same instant.
@@ -44,24 +43,19 @@ impl Deadline {
     /// Completes when the work must have ended, at most 100 ms late: for what a handler has started and cannot drop. Cancel
     /// safe.
     pub async fn over(&self) {
-        // Timers stand still while a machine sleeps.
-        self.over_looking_every(Duration::from_millis(100)).await;
-    }
-
-    /// The same, but later by what the machine sleeps: for what somebody else stops then.
-    pub(crate) async fn over_while_awake(&self) {
-        self.over_looking_every(Duration::MAX).await;
-    }
-
-    async fn over_looking_every(&self, interval: Duration) {
         loop {
-            let known = self.at();
             let left = self.remaining();
             if left.is_zero() {
                 return;
             }
-            let _ = timeout(left.min(interval), self.moved_from(known)).await;
+            // It can be moved to an earlier instant, and timers stand still while a machine sleeps.
+            tokio::time::sleep(left.min(Duration::from_millis(100))).await;
         }
+    }
+
+    /// How long ago the work must have ended.
+    pub(crate) fn overdue(&self) -> Duration {
+        self.clock.now().saturating_sub(self.at())
     }
 
     /// Whether this is a clone of `other`.
@@ -79,6 +73,7 @@ impl Deadline {
     }
 
     /// Completes as soon as the deadline is another instant than `known`.
+    #[cfg(unix)]
     pub(crate) async fn moved_from(&self, known: Duration) {
         loop {
             let mut moved = std::pin::pin!(self.moved.notified());

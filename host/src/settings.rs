@@ -39,8 +39,8 @@ pub struct Settings {
     /// of one name cannot be told apart by operators.
     pub name: Option<String>,
     /// Where this candidate can be reached while it leads, in at most 256 bytes. People and followers are shown it. If it
-    /// begins with `http://` or `https://`, followers that have an address too read `/watch` there (feature `server`), so
-    /// that they learn at once when the leader goes. A leader with an address looks for triggers every five minutes, not
+    /// begins with `http://` or `https://`, followers that run a `Watcher` (feature `server`) read `/watch` there, so that
+    /// they learn at once when the leader goes. A leader with an address looks for triggers every five minutes, not
     /// each minute: whoever places one tells it there.
     pub address: Option<String>,
     /// When the work runs. Without one there are no turns but that of [`on_start`](Settings::on_start).

@@ -143,7 +143,7 @@ pub(super) async fn of_run(
                 Kind::Component => component(engine, clock, configuration, output, log).await,
                 Kind::Webhook => post(clock, configuration, output),
                 Kind::Command => command(clock, configuration, output),
-                Kind::Application => Some(application(clock, board)),
+                Kind::Application => Some(application(clock, configuration, board)),
             }
         }
         [] => {
@@ -179,11 +179,12 @@ fn named(kind: Kind) -> &'static str {
     }
 }
 
-/// Nothing runs here. It has the handler's own grace: by the settings alone nobody knows how long the application can have
-/// been told that it may act, since beats may turn out to be impossible.
-fn application(clock: &BootClock, board: &Arc<Board>) -> Work {
+/// Nothing runs here. The grace is as long as the application can have been told that it may act: beats may turn out to be
+/// impossible.
+fn application(clock: &BootClock, configuration: &Configuration, board: &Arc<Board>) -> Work {
+    let grace = configuration.settings.periods().map(|periods| periods.by_lease);
     let handler = Box::new(Application::new(board.clone(), clock.clone()));
-    Work { handler, grace: None, found: Found::Application }
+    Work { handler, grace, found: Found::Application }
 }
 
 fn judge_all(configuration: &mut Configuration) {

@@ -28,7 +28,7 @@ fn room(periods: Periods) -> Duration {
 
 /// What is wrong with `time`, and what to do about it; none when all is well.
 pub(super) fn judge(time: Duration, periods: Periods) -> Option<(String, String)> {
-    let Periods { validity, renew, failover, turn_timeout } = periods;
+    let Periods { validity, renew, failover, turn_timeout, .. } = periods;
     let room = room(periods);
     if time > room {
         let (without, otherwise) = match failover {
@@ -69,6 +69,7 @@ mod tests {
     use super::*;
 
     const DEFAULT: Periods = Periods {
+        by_lease: Duration::from_secs(12),
         validity: Duration::from_secs(12),
         renew: Duration::from_secs(4),
         failover: false,
@@ -99,6 +100,7 @@ mod tests {
         let ms = Duration::from_millis;
         let of = |validity, renew| Periods {
             validity: ms(validity),
+            by_lease: ms(48_000),
             renew: ms(renew),
             failover: true,
             turn_timeout: None,

@@ -5,7 +5,6 @@ use super::version::VERSION;
 use chrono::DateTime;
 use std::time::Duration;
 use tenure::runner::Event;
-use tenure_base::duration::format_duration;
 use tenure_core::{Agenda, Settings};
 
 /// How the note of the component begins that tells the credential.
@@ -63,11 +62,7 @@ impl Understood {
     /// When there are turns, in words; none where there is no timer.
     pub(super) fn schedule(&self) -> Option<String> {
         let value = self.agenda.on_start.as_ref().map(|value| format!("one turn for {value}"));
-        let timer = self.agenda.description().map(|timer| match self.agenda.delay {
-            Duration::ZERO => timer,
-            delay => format!("{timer}, delayed by {} (--jitter)", format_duration(delay)),
-        });
-        match (value, timer) {
+        match (value, self.agenda.description()) {
             (Some(value), Some(timer)) => Some(format!("{value}, then {timer}")),
             (value, timer) => value.or(timer),
         }

@@ -32,8 +32,6 @@ pub struct Leader {
     asks: bool,
     /// When it asked for the signs last.
     asked: Duration,
-    /// When its own newest sign was sent of those that were answered before that.
-    signed: Option<Duration>,
     /// When the round began, and when the next one is to.
     began: Duration,
     due: Duration,
@@ -61,7 +59,6 @@ impl Leader {
             gone: Vec::new(),
             asks: false,
             asked: now,
-            signed: None,
             began: now,
             due: now,
             leaves: false,
@@ -102,17 +99,17 @@ impl Leader {
         Some(Ask::ReadPlan(self.tag.clone()))
     }
 
-    /// Takes the answer to the request before, and when its [own signs](crate::Member::signs) were sent. Returns the
-    /// request that follows; none: the round is over.
+    /// Takes the answer to the request before, and its [own signs](crate::Member::signs). Returns the request that
+    /// follows; none: the round is over.
     pub fn answered(
         &mut self,
         ask: &Ask,
         answer: Answer,
-        own: &[Duration],
+        own: &[(Tag, Duration)],
         now: Duration,
     ) -> Option<Ask> {
         let next = match ask {
-            Ask::ReadPlan(_) => self.read(answer, own, now),
+            Ask::ReadPlan(_) => self.read(answer, now),
             Ask::List => self.listed(answer, own, now),
             Ask::Close { .. } => self.closed(answer),
             Ask::WritePlan(..) => self.written(answer),
@@ -128,7 +125,7 @@ impl Leader {
         next
     }
 
-    fn read(&mut self, answer: Answer, own: &[Duration], now: Duration) -> Option<Ask> {
+    fn read(&mut self, answer: Answer, now: Duration) -> Option<Ask> {
         match answer {
             Answer::SamePlan => {}
             Answer::Plan(plan, tag) => {
@@ -149,18 +146,18 @@ impl Leader {
         self.planner = self.planner.take().filter(Planner::has_looked);
         let begin = || Planner::begin(&self.own, self.pace, &self.plan);
         self.planner.get_or_insert_with(begin);
-        (self.asked, self.signed) = (now, own.last().copied());
+        self.asked = now;
         Some(Ask::List)
     }
 
-    fn listed(&mut self, answer: Answer, own: &[Duration], now: Duration) -> Option<Ask> {
+    fn listed(&mut self, answer: Answer, own: &[(Tag, Duration)], now: Duration) -> Option<Ask> {
         let (Answer::Signs(signs), Some(planner)) = (answer, &mut self.planner) else {
             return None;
         };
         if self.leaves {
             planner.leave();
         }
-        self.gone = planner.looked(signs, (self.signed, own), self.asked, now);
+        self.gone = planner.looked(signs, own, self.asked, now);
         self.gone.retain(|(name, _)| *name != self.own);
         if self.plan.next.is_some() {
             return self.split();

@@ -50,7 +50,7 @@ pub struct Member {
     /// Until then its signs come quicker, since it is new, or the plan does not name it any more.
     new_until: Option<Duration>,
     will: Option<Will>,
-    signs: Vec<Duration>,
+    signs: Vec<(Tag, Duration)>,
     leaves: bool,
 }
 
@@ -123,10 +123,10 @@ impl Member {
         self.will.as_ref()
     }
 
-    /// When its newest signs were sent that were answered, the oldest first: then the account took signs, and this process
-    /// ran.
+    /// Its newest signs that were answered, and when they were sent, the oldest first: then the account took signs, and this
+    /// process ran.
     #[must_use]
-    pub fn signs(&self) -> &[Duration] {
+    pub fn signs(&self) -> &[(Tag, Duration)] {
         &self.signs
     }
 
@@ -162,10 +162,10 @@ impl Member {
 
     fn signed(&mut self, ask: &Ask, answer: &Answer, now: Duration) {
         let leaves = self.leaves && !mutant!(SignStays);
-        if let (Answer::Signed(_), Some(sent)) = (answer, self.signing.sent) {
+        if let (Answer::Signed(tag), Some(sent)) = (answer, self.signing.sent) {
             let surplus = (self.signs.len() + 1).saturating_sub(REMEMBERED);
             self.signs.drain(..surplus);
-            self.signs.push(sent);
+            self.signs.push((tag.clone(), sent));
         }
         match answer {
             Answer::Signed(_) if self.will.is_some() && mutant!(WillOfFirstSign) => {}

@@ -58,22 +58,23 @@ impl Planner {
         self.leaves = true;
     }
 
-    /// Takes the signs that a list showed which was asked for and answered then, and when the leader's own signs were sent:
-    /// the newest that was answered before the list was asked for, and all, the oldest first. Returns the signs of members
-    /// that are gone, to be removed.
+    /// Takes the signs that a list showed which was asked for and answered then, and the leader's own signs with the instants
+    /// at which they were sent, the oldest first. Returns the signs of members that are gone, to be removed.
     pub fn looked(
         &mut self,
         signs: Vec<Listed>,
-        (signed, own): (Option<Duration>, &[Duration]),
+        own: &[(Tag, Duration)],
         asked: Duration,
         answered: Duration,
     ) -> Vec<(String, Tag)> {
         let is_first = !std::mem::replace(&mut self.has_looked, true);
         let by_name = signs.into_iter().map(|listed| (listed.sign.member.clone(), listed));
         let mut by_name = by_name.collect::<HashMap<_, _>>();
-        // The list shows this one, or a newer one.
-        let sent = signed.unwrap_or(answered);
-        let own_age = by_name.get(&self.own).map_or(Duration::ZERO, |own| own.age);
+        let shown = by_name.get(&self.own);
+        let own_age = shown.map_or(Duration::ZERO, |shown| shown.age);
+        // The next one may have been answered before the list was. One that was not answered yet is as new as the list.
+        let sent = shown.and_then(|shown| own.iter().rev().find(|(tag, _)| *tag == shown.tag));
+        let sent = sent.map_or(answered, |(_, sent)| *sent);
         // The service's dates are in whole seconds. If they make the leader's own sign older than it is, they are wrong by as
         // much.
         let unknown =
@@ -161,12 +162,13 @@ impl Seen {
 
     /// It has been silent for too long until `now`, and alone: most of that time the leader signed, at its pace. When signs of
     /// the leader were missing too, the store may have been down, or the leader was frozen.
-    fn is_silent(&self, own: &[Duration], of_leader: Pace, now: Duration) -> bool {
+    fn is_silent(&self, own: &[(Tag, Duration)], of_leader: Pace, now: Duration) -> bool {
         let pace = self.pace.slower(of_leader);
-        let alone = own.windows(2).filter(|pair| pair[1] <= now);
-        let alone = alone.filter(|pair| pair[1] - pair[0] <= of_leader.steady());
+        let sent = own.iter().map(|(_, sent)| *sent);
+        let alone = sent.clone().zip(sent.skip(1)).filter(|(_, next)| *next <= now);
+        let alone = alone.filter(|(one, next)| *next - *one <= of_leader.steady());
         let alone: Duration =
-            alone.map(|pair| pair[1].saturating_sub(pair[0].max(self.since))).sum();
+            alone.map(|(one, next)| next.saturating_sub(one.max(self.since))).sum();
         let is_alone = alone > pace.sign() * 2 || mutant!(SilenceOfAll);
         is_alone && now.saturating_sub(self.since) > pace.gone_after()
     }

@@ -6,7 +6,7 @@ use crate::pace::Pace;
 use crate::plan::{Plan, Share};
 
 /// A version of a blob, as the store names it: its ETag.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub String);
 
 /// What a member leaves beside the election, again and again.

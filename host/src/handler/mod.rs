@@ -42,7 +42,7 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Completes when nothing of any turn runs any more. Called once for each turn, when its future is gone:
     /// only after this is the turn over, so that the lease may be released. It is dropped unfinished when the runner
-    /// gives up waiting.
+    /// gives up waiting, unless somebody else waits for it too ([`Runner::keeping`](crate::runner::Runner::keeping)).
     ///
     /// It is awaited in the loop that renews the lease (with a [`Tenure`](crate::elections::Tenure): on the thread of
     /// all elections, not on the runtime of turns). It must neither block nor panic.

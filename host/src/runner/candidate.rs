@@ -14,6 +14,7 @@ use crate::contract::{
 use crate::handler::TurnEnd;
 use std::collections::VecDeque;
 use std::time::Duration;
+use tokio::runtime::Handle;
 
 /// The pause after a component failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -381,7 +382,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         }
         self.tell(Event::TurnStarted { turn: turn.clone() });
         let (handler, clock) = (self.runner.handler.clone(), self.runner.clock.reading());
-        let runtime = self.runner.runtime_of_turns();
+        let runtime = self.runner.turns.clone().unwrap_or_else(Handle::current);
         self.turn = Some(RunningTurn::start(&runtime, handler, turn, until, clock));
     }
 }

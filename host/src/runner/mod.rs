@@ -110,9 +110,9 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         self
     }
 
-    /// Drops this clone of `kept` when the runner is dropped and nothing of its turns runs any more: a handler that did not
-    /// stop in time when the candidate [left](Runner::run) may run for longer. Whoever sees that no clone is left may
-    /// contend for the same election again in this process.
+    /// Drops this clone of `kept` when [`run`](Runner::run) has returned, the runner was dropped and nothing of its turns runs
+    /// any more: a handler that did not stop in time may run for longer. Whoever sees then that no clone is left may
+    /// contend for the same election again in this process. When the future of `run` is dropped, nobody waits for turns.
     #[must_use]
     pub fn keeping(mut self, kept: Arc<dyn Send + Sync>) -> Self {
         self.kept = Some(kept);
@@ -154,10 +154,6 @@ impl<E: Elector, C: Clock> Runner<E, C> {
             before(report, taken_at);
         });
         self
-    }
-
-    fn runtime_of_turns(&self) -> Handle {
-        self.turns.clone().unwrap_or_else(Handle::current)
     }
 
     fn time_to_end(&self) -> Duration {
@@ -285,7 +281,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         }
         if let (Some(mut turn), Some(kept)) = (candidate.turn.take(), self.kept.clone()) {
             turn.stop(self.clock.now(), TurnEnd::CutOff);
-            self.runtime_of_turns().spawn(async move {
+            Handle::current().spawn(async move {
                 turn.seen_stopped().await;
                 drop(kept);
             });

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// shows: the board must be told of each report and each event. Its turn ends by itself when the leadership is
 /// about to be given up and all that the application was told has run out. Leave the runner's
 /// [`grace`](crate::runner::Runner::grace) as it is: with one that is shorter than a leader may act without a renewal
-/// ([`Periods::validity`](crate::settings::Periods)), the lease is released sooner, and the application must heed a
+/// ([`Periods::by_lease`](crate::settings::Periods)), the lease is released sooner, and the application must heed a
 /// denial within that time.
 ///
 /// Nobody preempts the application, and the candidate must leave no last will: its process may die while the

@@ -117,6 +117,7 @@ impl Variables {
         let (timings, failover) = (read.timings, read.timings.failover);
         let by_lease = timings.lease.saturating_sub(timings.margin);
         Some(Periods {
+            by_lease,
             validity: failover.map_or(by_lease, |failover| by_lease.min(failover.acts())),
             renew: failover.map_or(timings.renew, Failover::beat),
             failover: failover.is_some(),
@@ -195,6 +196,9 @@ impl fmt::Debug for Variables {
 /// How long a leader may act, and its work may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Periods {
+    /// How long a leadership lasts without a renewal where there are no beats: the lease less the margin. With failover it
+    /// lasts that long too on an account that keeps versions.
+    pub by_lease: Duration,
     /// How long a leadership lasts without a renewal, the lease less the margin; or without a beat.
     pub validity: Duration,
     /// From one renewal, or one beat, to the next.

@@ -48,6 +48,7 @@ struct Shown {
     /// To whom it hands over.
     successor: Option<String>,
     reports: u64,
+    has_left: bool,
     is_over: bool,
 }
 
@@ -71,6 +72,12 @@ impl Contender {
         let shown = self.seen.now();
         let ordered = self.ordered.as_ref().filter(|(_, at)| shown.reports < at + REPORTS);
         ordered.map(|(to, _)| to.clone()).or_else(|| shown.successor.clone())
+    }
+
+    /// It has left, but a turn of it may still run.
+    pub fn lingers(&self) -> bool {
+        let shown = self.seen.now();
+        shown.has_left && !shown.is_over
     }
 
     /// It has left, and nothing of its turns runs any more.
@@ -153,12 +160,20 @@ impl Place {
     }
 }
 
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Over(seen) = &*self.over;
+        let mut shown = seen.now();
+        (shown.leads, shown.successor, shown.has_left) = (None, None, true);
+        drop(shown);
+        seen.changed.notify_one();
+    }
+}
+
 impl Drop for Over {
     fn drop(&mut self) {
         let Self(seen) = self;
-        let mut shown = seen.now();
-        (shown.leads, shown.successor, shown.is_over) = (None, None, true);
-        drop(shown);
+        seen.now().is_over = true;
         seen.changed.notify_one();
     }
 }
@@ -171,9 +186,10 @@ mod tests {
     fn a_candidate_is_over_when_it_has_left_and_its_last_turn_has_stopped() {
         let (contender, place) = Contender::new(&Arc::default());
         let turn = place.kept();
+        assert!(!contender.lingers());
         drop(place);
-        assert!(!contender.is_over());
+        assert!(contender.lingers() && !contender.is_over());
         drop(turn);
-        assert!(contender.is_over());
+        assert!(contender.is_over() && !contender.lingers());
     }
 }

@@ -248,6 +248,7 @@ impl<'a> Task<'a> {
         }
         self.coordinate(now);
         self.act(now);
+        self.tell_what_lingers(now);
         self.shares.retain(|_, contender| !contender.is_over());
         let leader = self.coordinates.as_ref().and_then(|coordinates| coordinates.leader.wake());
         let leaves = self.leaves.map(|since| match since.saturating_add(self.of.leave_within) {
@@ -327,6 +328,21 @@ impl<'a> Task<'a> {
                     }
                 }
             }
+        }
+    }
+
+    /// Says which shares wait for the end of a turn.
+    fn tell_what_lingers(&mut self, now: Duration) {
+        let planned = self.member.plan().map(|plan| plan.of(&self.of.sign.member));
+        let lingers = |share: &Share| self.shares.get(share).is_some_and(Contender::lingers);
+        let waiting = planned.into_iter().flatten().filter(lingers).collect::<Vec<_>>();
+        for share in waiting {
+            let detail = format!(
+                "share {} cannot begin here: a turn of it that was told to stop still runs in this process. A handler that \
+                 computes or blocks for long must check now and then whether its deadline has passed",
+                share.index
+            );
+            self.tell(Some(Problem { class: ProblemClass::Work, detail }), now);
         }
     }
 

@@ -220,12 +220,12 @@ async fn somebody_who_interrupts_it_leaves_nothing_behind() {
         // The blob is there by now.
         if asks(request) == "acquire" {
             made.send_replace(true);
-            // As slow as to be asked again.
-            return Some(Instead::Code(503, "ServerBusy"));
+            // It is not through before it is interrupted.
+            return Some(Instead::Nothing);
         }
         None
     });
-    let mut command = command(&access, &["--json"]);
+    let mut command = command(&access, &["--json", "--request-timeout", "5s"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let child = command.spawn().unwrap();
     seen.wait_for(|made| *made).await.unwrap();

@@ -122,7 +122,11 @@ fn rows(checked: &Checked<'_>) -> Vec<(&'static str, String)> {
     let mut rows = vec![("candidate", understood.candidate.clone())];
     let schedule = understood.schedule().as_deref().map(schedule_words_and_text);
     let schedule = schedule.unwrap_or_else(|| "none".to_owned());
-    rows.push(("schedule", format!("{schedule}{}", rules(&understood.agenda))));
+    let delay = match understood.agenda.delay {
+        Duration::ZERO => String::new(),
+        delay => format!(", delayed by {} (--jitter)", format_duration(delay)),
+    };
+    rows.push(("schedule", format!("{schedule}{delay}{}", rules(&understood.agenda))));
     let turns = turns(&understood.agenda, now());
     let names = ["next turns"].into_iter().chain(std::iter::repeat(""));
     rows.extend(names.zip(turns.into_iter().map(|turn| turn.for_people())));

@@ -14,7 +14,7 @@ struct Play {
     /// Whose sign is 17 s old.
     silent: &'static str,
     /// When it signed itself.
-    own: Vec<Duration>,
+    own: Vec<(Tag, Duration)>,
     now: u64,
     asked: Vec<Ask>,
 }
@@ -134,7 +134,7 @@ fn one_that_was_silent_before_its_term_is_gone_when_it_looks_for_the_first_time(
     play.round();
     assert_eq!(play.plan(), &plan, "nothing is known of its own signs");
     play.leader = Play::of(2, &[]).leader;
-    play.own = (40..=60).map(|at| at * SECOND).collect();
+    play.own = (40..=60).map(|at| (Tag::default(), at * SECOND)).collect();
     play.round();
     assert_eq!(play.plan().of("anna").count(), 2);
     assert!(matches!(play.asked.last(), Some(Ask::Remove(name, _)) if name == "ben"));

@@ -72,7 +72,7 @@ fn one_that_is_away_asks_for_nothing_until_it_comes() {
 }
 
 #[test]
-fn it_remembers_when_signs_were_sent_that_were_answered() {
+fn it_remembers_its_signs_that_were_answered() {
     let mut member = member("anna");
     let sign = |member: &mut Member, at: u32, answer: &Answer| {
         for ask in member.next(at * SECOND) {
@@ -81,16 +81,17 @@ fn it_remembers_when_signs_were_sent_that_were_answered() {
             member.answered(&ask, answer, at * SECOND);
         }
     };
-    let signed = Answer::Signed(Tag("sign".to_owned()));
+    let tag = Tag("sign".to_owned());
+    let signed = Answer::Signed(tag.clone());
     sign(&mut member, 1, &signed);
     sign(&mut member, 6, &Answer::Unknown);
     sign(&mut member, 8, &signed);
-    assert_eq!(member.signs(), [SECOND, 8 * SECOND]);
+    assert_eq!(member.signs(), [(tag.clone(), SECOND), (tag.clone(), 8 * SECOND)]);
     for at in 2..400 {
         sign(&mut member, at * 5, &signed);
     }
     assert_eq!(member.signs().len(), 128);
-    assert_eq!(member.signs().last(), Some(&(1_995 * SECOND)));
+    assert_eq!(member.signs().last(), Some(&(tag, 1_995 * SECOND)));
 }
 
 #[test]
