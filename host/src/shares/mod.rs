@@ -251,6 +251,8 @@ impl Shares {
             runner = runner.turns_on(turns.clone());
         }
         Box::pin(async move {
+            // It ends before the place does, so that only a turn makes that one last longer.
+            let mut runner = runner;
             let (orders, leave) = place.both();
             let mut leave = pin!(leave);
             while let Err(error) = runner.elector().check().await {
