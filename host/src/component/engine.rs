@@ -226,10 +226,18 @@ fn pool() -> InstanceAllocationStrategy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt as _;
 
     #[test]
     fn with_few_descriptors_there_are_few_calls_at_a_time() {
         let limits = [Some(20), Some(40), Some(200), Some(1024), Some(u64::MAX), None];
         assert_eq!(limits.map(calls), [4, 4, 20, 64, 64, 64]);
+    }
+
+    #[test]
+    fn others_than_leaders_find_a_place_however_few_there_are() {
+        for all in usize::from(FEWEST) / 2..=PLACES.into() {
+            assert!(places(all).get(Urgency::Other).now_or_never().is_some(), "{all}");
+        }
     }
 }
