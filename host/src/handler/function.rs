@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// One that sleeps until its deadline may come to its end there.
+/// How long after its deadline a function is still polled: one that sleeps until then may end by itself.
 const LATE: Duration = Duration::from_millis(100);
 
 /// A handler made of an async function. See [`from_fn`].
