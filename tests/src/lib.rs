@@ -29,6 +29,7 @@ pub mod sink;
 pub mod store;
 pub mod token;
 pub mod tools;
+pub mod trials;
 pub mod triggers;
 
 pub use azurite::Azurite;

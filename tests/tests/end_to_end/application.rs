@@ -9,7 +9,9 @@ use std::time::{Duration, Instant, SystemTime};
 use chrono::DateTime;
 use serde_json::Value;
 use tempfile::TempDir;
-use tenure_tests::{Access, Candidate, Front, Group, Instead, Line, Mode, Proxy, Sink, Store};
+use tenure_tests::{
+    Access, Candidate, Front, Group, Instead, Line, Mode, Proxy, Sink, Store, needs,
+};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
@@ -434,7 +436,6 @@ async fn acts_under(term: u64, folder: &Path, mut program: Child) {
     program.kill().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_shell_and_the_python_of_the_documents_act_while_they_lead() {
     use std::os::unix::fs::PermissionsExt as _;
     let stage = Stage::new().await;
@@ -467,3 +468,5 @@ async fn the_shell_and_the_python_of_the_documents_act_while_they_lead() {
         assert!(!folder.path().join("steps").exists(), "the follower's application acted");
     }
 }
+
+needs!(Curl, Jq, Python => async fn the_shell_and_the_python_of_the_documents_act_while_they_lead);

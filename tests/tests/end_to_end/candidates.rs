@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tenure_store::sas::Scope;
 use tenure_tests::credential::with_sas;
-use tenure_tests::{Access, BEAT_HANDLER, Group, Line, Sink, Store};
+use tenure_tests::{Access, BEAT_HANDLER, Group, Line, Sink, Store, needs};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
@@ -75,10 +75,11 @@ async fn candidates_are_listed_by_the_embedded_store() {
     contend_and_are_listed(Store::embedded().await.unwrap()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn candidates_are_listed_by_azurite() {
     contend_and_are_listed(Store::shared_azurite(false).await.unwrap()).await;
 }
+
+needs!(Node => async fn candidates_are_listed_by_azurite);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_not_write_there_says_so_once_and_contends_all_the_same() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use tenure_core::Failover;
 use tenure_tests::chaos::{Blow, Case, Fault, Kind, Plan, Setting, Whom, round};
-use tenure_tests::{Mode, Store};
+use tenure_tests::{Mode, Store, needs};
 use tokio::task::JoinSet;
 
 /// `tenure` and the baseline both.
@@ -75,10 +75,11 @@ async fn nothing_arrives_that_should_not_on_the_embedded_store() {
     nothing_arrives_that_should_not(Store::embedded().await).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn nothing_arrives_that_should_not_on_azurite() {
     nothing_arrives_that_should_not(Store::azurite().await).await.unwrap();
 }
+
+needs!(Node => async fn nothing_arrives_that_should_not_on_azurite);
 
 /// Else the tests above could be blind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tenure_store::sas::{Scope, Terms};
 use tenure_store::{KeyName, Verb};
 use tenure_tests::credential::with_sas;
-use tenure_tests::{Access, Credential, Front, Instead, Outsider, Store, asks};
+use tenure_tests::{Access, Credential, Front, Instead, Outsider, Store, asks, needs};
 use tokio::process::Command;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -287,7 +287,6 @@ async fn an_account_that_is_no_place_for_failover_is_told() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn azurite_is_known_for_what_it_is() {
     let store = Store::azurite().await.unwrap();
     let known = store.connection_string();
@@ -316,7 +315,8 @@ async fn azurite_is_known_for_what_it_is() {
     assert!(told.of_check("read blob").1.contains("AccountKey"), "{}", told.text);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+needs!(Node => async fn azurite_is_known_for_what_it_is);
+
 async fn over_tls_it_says_who_is_not_trusted_and_tokens_are_tried_too() {
     let store = Store::azurite_tls().await.unwrap();
     let known = store.connection_string();
@@ -337,3 +337,5 @@ async fn over_tls_it_says_who_is_not_trusted_and_tokens_are_tried_too() {
     assert_eq!(verdict, "failed");
     assert!(detail.contains("--ca-file"), "{detail}");
 }
+
+needs!(Node => async fn over_tls_it_says_who_is_not_trusted_and_tokens_are_tried_too);

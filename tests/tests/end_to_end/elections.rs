@@ -1,8 +1,8 @@
 //! The whole thing, end to end: real `tenure run` processes that contend on a store, a
 //! handler that beats at a sink every 20 ms, and everything that goes wrong.
 //!
-//! Every scenario runs against the embedded store and against Azurite, there over plain HTTP and
-//! over TLS, with the account's key, an account SAS and a service SAS, and over TLS with a token
+//! Every scenario runs against the embedded store and, where Node.js is installed, against Azurite, there over plain HTTP
+//! and over TLS, with the account's key, an account SAS and a service SAS, and over TLS with a token
 //! too. Those that do not stop the store run against a real account as well, when
 //! `TENURE_TEST_CONNECTION_STRING` names one:
 //!
@@ -11,25 +11,32 @@
 //! ```
 
 use tenure_tests::Credential::{AccountSas, Bearer, ServiceSas, SharedKey};
-use tenure_tests::Store;
+use tenure_tests::{Store, needs};
 
 /// One test for each scenario, on the store that `$store` starts, for candidates with `$credential`.
 macro_rules! suite {
-    ($store:expr, $credential:expr, [$($attribute:meta)?],) => {};
-    ($store:expr, $credential:expr, [$($attribute:meta)?], $scenario:ident $($others:ident)*) => {
+    ($store:expr, $credential:expr, [$($kind:tt)*],) => {};
+    ($store:expr, $credential:expr, [$($kind:tt)*], $scenario:ident $($others:ident)*) => {
+        suite! { @ [$($kind)*] $scenario {
+            let stage = ($store.unwrap(), $credential);
+            super::super::scenarios::$scenario(stage).await.unwrap();
+        } }
+        suite! { $store, $credential, [$($kind)*], $($others)* }
+    };
+    (@ [needs Node] $scenario:ident $body:block) => {
+        async fn $scenario() $body
+        needs!(Node => async fn $scenario);
+    };
+    (@ [$(#[$attribute:meta])?] $scenario:ident $body:block) => {
         #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
         $(#[$attribute])?
-        async fn $scenario() {
-            let stage = ($store.unwrap(), $credential);
-            crate::scenarios::$scenario(stage).await.unwrap();
-        }
-        suite! { $store, $credential, [$($attribute)?], $($others)* }
+        async fn $scenario() $body
     };
 }
 
 macro_rules! everywhere {
-    ($store:expr, $credential:expr, $($attribute:meta)?) => {
-        suite! { $store, $credential, [$($attribute)?],
+    ($store:expr, $credential:expr, $kind:tt) => {
+        suite! { $store, $credential, $kind,
             one_leads_and_the_others_follow
             a_killed_leader_is_succeeded
             a_stopped_leader_hands_over
@@ -46,8 +53,8 @@ macro_rules! everywhere {
 }
 
 macro_rules! where_the_store_can_be_stopped {
-    ($store:expr, $credential:expr) => {
-        suite! { $store, $credential, [],
+    ($store:expr, $credential:expr, $kind:tt) => {
+        suite! { $store, $credential, $kind,
             a_store_that_restarts_costs_only_the_outage
             a_store_that_is_away_at_the_start_is_waited_for
         }
@@ -56,39 +63,39 @@ macro_rules! where_the_store_can_be_stopped {
 
 /// All of them, on a store that other tests use too, and on one that can be stopped.
 macro_rules! on {
-    ($name:ident, $store:expr, $own_store:expr, $credential:expr) => {
+    ($name:ident, $store:expr, $own_store:expr, $credential:expr, $kind:tt) => {
         mod $name {
             use super::*;
-            everywhere!($store.await, $credential,);
-            where_the_store_can_be_stopped!($own_store.await, $credential);
+            everywhere!($store.await, $credential, $kind);
+            where_the_store_can_be_stopped!($own_store.await, $credential, $kind);
         }
     };
 }
 
 /// What takes a minute, which no credential changes.
 macro_rules! for_a_minute {
-    ($name:ident, $store:expr) => {
+    ($name:ident, $store:expr, $kind:tt) => {
         mod $name {
             use super::*;
-            suite! { $store.await, SharedKey, [],
+            suite! { $store.await, SharedKey, $kind,
                 candidates_with_different_schedules_are_both_told
             }
         }
     };
 }
 
-for_a_minute!(embedded_minute, Store::embedded());
-for_a_minute!(azurite_minute, Store::shared_azurite(false));
-on!(embedded, Store::embedded(), Store::embedded(), SharedKey);
-on!(azurite, Store::shared_azurite(false), Store::azurite(), SharedKey);
-on!(azurite_account_sas, Store::shared_azurite(false), Store::azurite(), AccountSas);
-on!(azurite_service_sas, Store::shared_azurite(false), Store::azurite(), ServiceSas);
-on!(azurite_tls, Store::shared_azurite(true), Store::azurite_tls(), SharedKey);
-on!(azurite_tls_account_sas, Store::shared_azurite(true), Store::azurite_tls(), AccountSas);
-on!(azurite_tls_service_sas, Store::shared_azurite(true), Store::azurite_tls(), ServiceSas);
-on!(azurite_tls_bearer, Store::shared_azurite(true), Store::azurite_tls(), Bearer);
+for_a_minute!(embedded_minute, Store::embedded(), []);
+for_a_minute!(azurite_minute, Store::shared_azurite(false), [needs Node]);
+on!(embedded, Store::embedded(), Store::embedded(), SharedKey, []);
+on!(azurite, Store::shared_azurite(false), Store::azurite(), SharedKey, [needs Node]);
+on!(azurite_account_sas, Store::shared_azurite(false), Store::azurite(), AccountSas, [needs Node]);
+on!(azurite_service_sas, Store::shared_azurite(false), Store::azurite(), ServiceSas, [needs Node]);
+on!(azurite_tls, Store::shared_azurite(true), Store::azurite_tls(), SharedKey, [needs Node]);
+on!(azurite_tls_account_sas, Store::shared_azurite(true), Store::azurite_tls(), AccountSas, [needs Node]);
+on!(azurite_tls_service_sas, Store::shared_azurite(true), Store::azurite_tls(), ServiceSas, [needs Node]);
+on!(azurite_tls_bearer, Store::shared_azurite(true), Store::azurite_tls(), Bearer, [needs Node]);
 
 mod account {
     use super::*;
-    everywhere!(Store::account(), SharedKey, ignore = "needs TENURE_TEST_CONNECTION_STRING");
+    everywhere!(Store::account(), SharedKey, [#[ignore = "needs TENURE_TEST_CONNECTION_STRING"]]);
 }

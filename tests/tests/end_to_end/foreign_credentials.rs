@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tenure_tests::identity::{Endpoint, Expected, Proof};
-use tenure_tests::{Access, Credential, Outsider, Reports, Store, examples, foreign};
+use tenure_tests::{Access, Credential, Outsider, Reports, Store, examples, foreign, needs};
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
 
@@ -32,7 +32,6 @@ async fn one_turn(kind: &str, store: &Store, reports: &Reports, access: &Access)
     assert!(!access.is_told_by(&format!("{out}{err}")), "{kind}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_credential_leads_on_jco() {
     let (store, reports) = (Store::azurite_tls().await.unwrap(), Reports::start().await.unwrap());
     let known = store.connection_string();
@@ -90,3 +89,5 @@ async fn every_credential_leads_on_jco() {
     }
     assert_eq!(reports.turns().len(), 6, "{:?}", reports.turns());
 }
+
+needs!(Node => async fn every_credential_leads_on_jco);

@@ -1,9 +1,8 @@
 //! What is shipped, without our runner: on wasmtime from PyPI and on jco, against Azurite. And the same
-//! file on our runner, and on wasmtime's own program, where there is one.
+//! file on our runner, and on wasmtime's own program.
 
 use crate::PROGRAM;
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use tenure::runner::Runner;
 use tenure::settings::Variables;
 use tenure_tests::examples::Language;
 use tenure_tests::foreign::{self, Server, Waiting};
-use tenure_tests::{Candidate, Reports, SERVICE, Store, examples, tools};
+use tenure_tests::{Candidate, Reports, SERVICE, Store, examples, needs, tools};
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
 
@@ -137,7 +136,6 @@ async fn ask(request: reqwest::RequestBuilder, token: Option<&str>) -> (u16, Val
 }
 
 /// Ten invocations at once, again and again, from eight processes: six of Python, two of Node.js.
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn ten_invocations_at_once_take_one_turn_per_slot() {
     const WAVES: usize = 4;
     let scene = Scene::new("1s").await;
@@ -182,7 +180,8 @@ async fn ten_invocations_at_once_take_one_turn_per_slot() {
     assert!(succeeded > 1, "{told:#?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+needs!(Node, Python => async fn ten_invocations_at_once_take_one_turn_per_slot);
+
 async fn a_turn_by_jco_run() {
     let scene = Scene::new("1h").await;
     let mut jco = scene.jco("run", &component("tenure.wasm")).await;
@@ -193,11 +192,14 @@ async fn a_turn_by_jco_run() {
     assert_eq!(scene.judge(), 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+needs!(Node => async fn a_turn_by_jco_run);
+
 async fn http_on_jco() {
     let scene = Scene::new("1h").await;
     over_http(&scene, scene.served(&component("tenure.wasm")).await).await;
 }
+
+needs!(Node => async fn http_on_jco);
 
 async fn over_http(scene: &Scene, server: Server) {
     assert_eq!(get(server.url("/healthz")).await.0, 200);
@@ -246,28 +248,31 @@ async fn example_composed(language: Language, host: &str) {
     assert_eq!(instant(&report.json["slot"]), instant(&told["slot"]));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_rust_example_composed_on_wasmtime() {
     example_composed(Language::Rust, "wasmtime").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+needs!(Node, Python => async fn the_rust_example_composed_on_wasmtime);
+
 async fn the_javascript_example_composed_on_wasmtime() {
     example_composed(Language::JavaScript, "wasmtime").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+needs!(Node, Python => async fn the_javascript_example_composed_on_wasmtime);
+
 async fn the_javascript_example_composed_on_jco() {
     example_composed(Language::JavaScript, "jco").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+needs!(Node => async fn the_javascript_example_composed_on_jco);
+
 async fn the_python_example_composed_on_wasmtime() {
     example_composed(Language::Python, "wasmtime").await;
 }
 
+needs!(Node, Python => async fn the_python_example_composed_on_wasmtime);
+
 /// Three runners of a few lines of Python each, in one election.
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_runner_in_python() {
     const TURNS: usize = 3;
     let scene = Scene::new("1s").await;
@@ -288,8 +293,9 @@ async fn a_runner_in_python() {
     assert_ne!(terms.first(), terms.last());
 }
 
+needs!(Node, Python => async fn a_runner_in_python);
+
 /// The fourth host is our own: the same file, in place of the component that it embeds.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn our_own_runner_takes_the_same_file() {
     let scene = Scene::new("1s").await;
     let file = std::fs::read(component("tenure.wasm")).unwrap();
@@ -313,8 +319,9 @@ async fn our_own_runner_takes_the_same_file() {
     assert!(scene.judge() >= 3);
 }
 
+needs!(Node => async fn our_own_runner_takes_the_same_file);
+
 /// The pattern of wasmCloud: a service that imports what two components export.
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_service_between_two_components() {
     let scene = Scene::new("1s").await;
     let mut service = scene.python("service.py", Path::new(SERVICE)).await;
@@ -328,8 +335,9 @@ async fn a_service_between_two_components() {
     assert!(all.iter().all(|report| report.json["term"] == all[0].json["term"]), "{all:?}");
 }
 
+needs!(Node, Python => async fn a_service_between_two_components);
+
 /// It sends nothing beside the steps.
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_service_is_refused_what_it_cannot_do() {
     let scene = Scene::new("1s").await;
     let mut service = scene.python("service.py", Path::new(SERVICE)).await;
@@ -346,14 +354,13 @@ async fn a_service_is_refused_what_it_cannot_do() {
     assert_eq!(scene.reports.all().len(), 0);
 }
 
+needs!(Node, Python => async fn a_service_is_refused_what_it_cannot_do);
+
 /// As `deploy/README.md` says it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+#[ignore = "needs the program `wasmtime` and Node.js"]
 async fn the_program_of_wasmtime() {
-    let Some(wasmtime) = foreign::wasmtime_program() else {
-        // Past the harness, which hides what a test prints that succeeds.
-        let _ = writeln!(std::io::stderr(), "skipped: there is no `wasmtime` on the PATH");
-        return;
-    };
+    let wasmtime = foreign::wasmtime_program().expect("`wasmtime` on the PATH");
     let scene = Scene::new("1h").await;
     let tenure = component("tenure.wasm");
     let command = |arguments: &[&str]| {

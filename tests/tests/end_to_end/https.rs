@@ -9,7 +9,9 @@ use chrono::{TimeDelta, Utc};
 use reqwest::StatusCode;
 use tenure_tests::certificates::client;
 use tenure_tests::token::{AUDIENCE, bearer, token};
-use tenure_tests::{Azurite, BEAT_HANDLER, Candidate, Certificates, Group, Line, Sink, Store};
+use tenure_tests::{
+    Azurite, BEAT_HANDLER, Candidate, Certificates, Group, Line, Sink, Store, needs,
+};
 use tokio::process::Command;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -30,7 +32,6 @@ async fn list(azurite: &Azurite, token: &str) -> (StatusCode, String) {
     (answer.status(), code.unwrap_or_default())
 }
 
-#[tokio::test]
 async fn azurite_takes_tokens_for_storage_while_they_are_valid() {
     let azurite = azurite().await;
     let (status, code) = list(&azurite, &bearer(Duration::from_secs(60))).await;
@@ -50,7 +51,8 @@ async fn azurite_takes_tokens_for_storage_while_they_are_valid() {
     }
 }
 
-#[tokio::test]
+needs!(Node => async fn azurite_takes_tokens_for_storage_while_they_are_valid);
+
 async fn azurite_is_trusted_by_nobody_who_was_not_told() {
     let azurite = azurite().await;
     let url = format!("https://127.0.0.1:{}/", azurite.port());
@@ -60,6 +62,8 @@ async fn azurite_is_trusted_by_nobody_who_was_not_told() {
         assert!(refused.is_connect(), "{refused:?}");
     }
 }
+
+needs!(Node => async fn azurite_is_trusted_by_nobody_who_was_not_told);
 
 fn text(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);
@@ -95,7 +99,6 @@ fn candidate(group: &Group, name: &str, trust: impl FnOnce(&mut Command)) -> Can
     Candidate::spawn(name, run).unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn candidates_trust_whom_they_are_told_to_trust() {
     let (store, sink) = (Store::azurite_tls().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
@@ -140,3 +143,5 @@ async fn candidates_trust_whom_they_are_told_to_trust() {
     }
     assert_eq!(eve.count("elected"), 0, "{}", eve.transcript());
 }
+
+needs!(Node => async fn candidates_trust_whom_they_are_told_to_trust);

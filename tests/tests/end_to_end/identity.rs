@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tenure_tests::identity::{Endpoint, Expected, Proof, Reply, Spelling};
-use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink, Store};
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink, Store, needs};
 
 const SOON: Duration = Duration::from_secs(60);
 const HEADER: &str = "853b9a84-1eakedheader";
@@ -120,7 +120,6 @@ impl Kind {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_identity_leads_and_runs_its_turns() {
     let scene = Scene::new().await;
     let kinds = [Kind::Imds, Kind::ImdsOfSeveral, Kind::App, Kind::Secret, Kind::Workload];
@@ -148,7 +147,8 @@ async fn every_identity_leads_and_runs_its_turns() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+needs!(Node => async fn every_identity_leads_and_runs_its_turns);
+
 async fn an_endpoint_that_fails_is_asked_until_it_has_a_token() {
     let scene = Scene::new().await;
     let (endpoint, variables) = scene.endpoint(&Kind::App).await;
@@ -179,7 +179,8 @@ async fn an_endpoint_that_fails_is_asked_until_it_has_a_token() {
     assert_eq!(endpoint.complaints(), [""; 0]);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+needs!(Node => async fn an_endpoint_that_fails_is_asked_until_it_has_a_token);
+
 async fn what_entra_says_is_told_in_its_words() {
     let scene = Scene::new().await;
     for (reply, words) in
@@ -195,9 +196,10 @@ async fn what_entra_says_is_told_in_its_words() {
     }
 }
 
+needs!(Node => async fn what_entra_says_is_told_in_its_words);
+
 /// The token of a workload identity is good for seconds, and the file that proves it changes: the
 /// candidate leads on. `TENURE_TEST_ROTATIONS` says for how many tokens; for 10 by itself.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_and_assertions_are_renewed_while_it_leads() {
     let scene = Scene::new().await;
     let (endpoint, variables) = scene.endpoint(&Kind::Workload).await;
@@ -223,8 +225,9 @@ async fn tokens_and_assertions_are_renewed_while_it_leads() {
     candidate.terminate(SOON).await.unwrap();
 }
 
+needs!(Node => async fn tokens_and_assertions_are_renewed_while_it_leads);
+
 /// In a candidate's own environment, which asks for failover.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_is_reset_with_a_token() {
     let scene = Scene::new().await;
     let group = scene.group();
@@ -249,3 +252,5 @@ async fn a_slot_is_reset_with_a_token() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("2056-11-20T07:00:00Z is forgotten"), "{said}");
 }
+
+needs!(Node => async fn a_slot_is_reset_with_a_token);

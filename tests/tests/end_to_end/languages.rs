@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tenure_tests::candidate::Line;
 use tenure_tests::examples::{self, Language};
-use tenure_tests::{Candidate, Reports, Store, tools};
+use tenure_tests::{Candidate, Reports, Store, needs, tools};
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
 
@@ -73,18 +73,20 @@ async fn rust() {
     reports_its_turns(Language::Rust).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn javascript() {
     reports_its_turns(Language::JavaScript).await;
     // Now it is compiled.
     a_newcomer_gets_a_turn("javascript", Language::JavaScript).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+needs!(Node => async fn javascript);
+
 async fn python() {
     reports_its_turns(Language::Python).await;
     a_newcomer_gets_a_turn("python", Language::Python).await;
 }
+
+needs!(Python => async fn python);
 
 /// From an empty folder to a turn by the commands of the README: the first ones made the folder and
 /// the handler, the last two run a store, on a port that the kernel picks, and a candidate.

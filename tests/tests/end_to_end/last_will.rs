@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tenure_store::{Entry, Verb};
 use tenure_tests::candidate::is_alive;
-use tenure_tests::{Access, Candidate, Credential, Group, Line, Sink, Store};
+use tenure_tests::{Access, Candidate, Credential, Group, Line, Sink, Store, needs};
 use tokio::process::Command;
 
 /// For what has no bound of its own, on a busy machine.
@@ -133,8 +133,17 @@ async fn the_lease_of_a_process_that_aborts_is_released() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_signature_of_azure_is_as_good_as_a_key() {
-    let store = Store::shared_azurite(false).await.unwrap();
+async fn a_sas_is_as_good_as_a_key_on_the_embedded_store() {
+    a_sas_is_as_good_as_a_key(Store::embedded().await.unwrap()).await;
+}
+
+async fn a_sas_is_as_good_as_a_key_on_azurite() {
+    a_sas_is_as_good_as_a_key(Store::shared_azurite(false).await.unwrap()).await;
+}
+
+needs!(Node => async fn a_sas_is_as_good_as_a_key_on_azurite);
+
+async fn a_sas_is_as_good_as_a_key(store: Store) {
     let mut scene = Scene::with(store, Credential::ServiceSas).await;
     scene.old.signal(Signal::QUIT).unwrap();
     let (told, code) = scene.last_words().await;
@@ -146,7 +155,6 @@ async fn a_signature_of_azure_is_as_good_as_a_key() {
 }
 
 /// With a token, and a certificate that only `--ca-file` vouches for.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_supervisor_trusts_whom_its_runner_trusts() {
     let store = Store::shared_azurite(true).await.unwrap();
     let mut scene = Scene::with(store, Credential::Bearer).await;
@@ -157,6 +165,8 @@ async fn the_supervisor_trusts_whom_its_runner_trusts() {
     assert!(!scene.group.access.is_told_by(&said), "{said}");
     scene.is_succeeded_early().await;
 }
+
+needs!(Node => async fn the_supervisor_trusts_whom_its_runner_trusts);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_elections_of_a_process_are_released() {

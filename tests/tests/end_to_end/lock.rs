@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tenure::program::supervisor::children_of;
 use tenure_tests::candidate::runner_of;
 use tenure_tests::locks::Game;
-use tenure_tests::{Front, Sink, Store};
+use tenure_tests::{Front, Sink, Store, needs};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
@@ -310,8 +310,17 @@ async fn an_election_on_the_same_blob_takes_turns_with_a_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_contend_and_some_are_killed_and_never_two_have_it() {
-    let store = Store::shared_azurite(false).await.unwrap();
+async fn many_contend_and_some_are_killed_and_never_two_have_it_on_the_embedded_store() {
+    many_contend_and_some_are_killed(Store::embedded().await.unwrap()).await;
+}
+
+async fn many_contend_and_some_are_killed_and_never_two_have_it_on_azurite() {
+    many_contend_and_some_are_killed(Store::shared_azurite(false).await.unwrap()).await;
+}
+
+needs!(Node => async fn many_contend_and_some_are_killed_and_never_two_have_it_on_azurite);
+
+async fn many_contend_and_some_are_killed(store: Store) {
     let game = Game {
         program: Path::new(PROGRAM).to_owned(),
         connection_string: store.connection_string(),

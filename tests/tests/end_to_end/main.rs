@@ -50,4 +50,4 @@ mod watching;
 mod webhook;
 
 /// `tenure`, as it is installed.
-const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::json;
-use tenure_tests::{Browser, Candidate, Family, Group, Sink, Store};
+use tenure_tests::{Browser, Candidate, Family, Group, Sink, Store, needs};
 use tokio::process::Command;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -63,7 +63,6 @@ fn state(name: &str) -> String {
     )
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_kills_the_leader_sees_the_next_one() {
     let ((demo, url), browser) = (demo().await, Browser::start().await.unwrap());
     browser.open(&url).await.unwrap();
@@ -164,7 +163,8 @@ async fn whoever_kills_the_leader_sees_the_next_one() {
     assert!(connection.starts_with("Disconnected."), "{connection}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+needs!(Chromium => async fn whoever_kills_the_leader_sees_the_next_one);
+
 async fn without_the_token_one_can_only_look_and_everybody_can() {
     let ((_demo, url), browser) = (demo().await, Browser::start().await.unwrap());
     let (page, token) = url.split_once("#token=").unwrap();
@@ -217,7 +217,8 @@ async fn without_the_token_one_can_only_look_and_everybody_can() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+needs!(Chromium => async fn without_the_token_one_can_only_look_and_everybody_can);
+
 async fn a_name_is_text_and_the_page_knows_nobody_else() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
@@ -283,3 +284,5 @@ async fn a_name_is_text_and_the_page_knows_nobody_else() {
     drop(follower);
     browser.until("document.body.classList.contains('lost')", SOON).await.unwrap();
 }
+
+needs!(Chromium => async fn a_name_is_text_and_the_page_knows_nobody_else);

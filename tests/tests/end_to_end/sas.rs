@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tenure_store::sas::Scope;
 use tenure_tests::credential::with_sas;
-use tenure_tests::{Access, BEAT_HANDLER, Group, Outsider, Sink, Store};
+use tenure_tests::{Access, BEAT_HANDLER, Group, Outsider, Sink, Store, needs};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -18,10 +18,11 @@ fn with_container(known: &str, container: &str, permissions: &str) -> Access {
     Access::with(with_sas(known, Scope::Container(container.to_owned()), permissions))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_candidate_with_a_sas_leads_and_runs_its_turns_on_azurite() {
     leads_and_runs_its_turns(Store::shared_azurite(false).await.unwrap()).await;
 }
+
+needs!(Node => async fn a_candidate_with_a_sas_leads_and_runs_its_turns_on_azurite);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_candidate_with_a_sas_leads_and_runs_its_turns_on_the_embedded_store() {
@@ -51,10 +52,11 @@ async fn leads_and_runs_its_turns(store: Store) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sas_of_another_container_is_refused_by_azurite_and_explained() {
     is_refused_and_explained(Store::shared_azurite(false).await.unwrap()).await;
 }
+
+needs!(Node => async fn a_sas_of_another_container_is_refused_by_azurite_and_explained);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sas_of_another_container_is_refused_by_the_embedded_store_and_explained() {
@@ -72,10 +74,11 @@ async fn is_refused_and_explained(store: Store) {
     assert!(!candidate.transcript().contains("sig="));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sas_of_one_blob_leaves_no_notice_on_azurite_and_has_no_problem_by_that() {
     leaves_no_notice(Store::shared_azurite(false).await.unwrap()).await;
 }
+
+needs!(Node => async fn a_sas_of_one_blob_leaves_no_notice_on_azurite_and_has_no_problem_by_that);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sas_of_one_blob_leaves_no_notice_on_the_embedded_store_and_has_no_problem_by_that() {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use chrono::{TimeDelta, Utc};
 use tenure_store::sas::{Scope, Terms};
 use tenure_store::{Account, KeyName, Store, run};
-use tenure_tests::{sdk, tools};
+use tenure_tests::{needs, sdk, tools};
 use tokio::task::spawn_blocking;
 
 /// Runs a program with `argument`, and expects its last word.
@@ -27,15 +27,17 @@ async fn serves(
     assert_eq!(unknown, 0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn python() {
     serves(|| sdk::python("tests/sdk/python/use.py"), Store::connection_string).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+needs!(Python => async fn python);
+
 async fn javascript() {
     serves(|| sdk::javascript("tests/sdk/javascript/use.mjs"), Store::connection_string).await;
 }
+
+needs!(Node => async fn javascript);
 
 /// This SDK knows tokens and signatures, no keys.
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 use tenure_store::sas::Scope;
 use tenure_tests::credential::with_sas;
 use tenure_tests::{
-    Access, Candidate, Front, Group, Instead, Line, Sink, Store, asks, reserved, triggers,
+    Access, Candidate, Front, Group, Instead, Line, Sink, Store, asks, needs, reserved, triggers,
 };
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -128,10 +128,11 @@ async fn whoever_cannot_know_whether_it_was_placed_is_told_how_to_repeat_it() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trigger_has_its_turn_once_and_its_outcome_is_told_on_azurite() {
     has_its_turn(&Stage::new(Store::shared_azurite(false).await.unwrap()).await).await;
 }
+
+needs!(Node => async fn a_trigger_has_its_turn_once_and_its_outcome_is_told_on_azurite);
 
 async fn has_its_turn(stage: &Stage) {
     // Nobody takes over.

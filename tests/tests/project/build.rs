@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use tenure_tests::needs;
 use tenure_tests::tools;
 
 fn run(program: &str, folder: &Path, arguments: &[&str]) -> String {
@@ -20,7 +21,6 @@ fn run(program: &str, folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-#[test]
 fn a_version_names_the_commit_that_it_was_built_from_and_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script");
@@ -92,3 +92,5 @@ fn a_version_names_the_commit_that_it_was_built_from_and_no_other() {
     fs::write(package.join(".cargo_vcs_info.json"), noted).unwrap();
     assert_eq!(build("release", &[]), " (0123456789ab)", "a package says itself what it is of");
 }
+
+needs!(Git => fn a_version_names_the_commit_that_it_was_built_from_and_no_other);

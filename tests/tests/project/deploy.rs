@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use tenure_tests::{BEAT_HANDLER, examples, tools};
+use tenure_tests::{BEAT_HANDLER, examples, needs, tools};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
 
@@ -25,14 +25,14 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
 }
 
-#[test]
 fn everything_is_in_order() {
     let judged = judge(&tools::repository().join("deploy"));
     assert!(judged.status.success(), "{}", text(&judged));
 }
 
+needs!(Python => fn everything_is_in_order);
+
 /// Each file is spoilt in one way, or in two, and each of them is complained of.
-#[test]
 fn mistakes_are_found() {
     let mistakes = [
         ("Dockerfile", "rust:1.95.0-bookworm", "rust", "DL3006"),
@@ -97,6 +97,8 @@ fn mistakes_are_found() {
     }
 }
 
+needs!(Python => fn mistakes_are_found);
+
 /// Whether Prometheus' own tool takes these rules, and sees each alert fire and keep silent as it should.
 fn alerts(rules: &str) -> Output {
     tools::need("promtool", "install Prometheus' tools (Debian: prometheus)").unwrap();
@@ -108,7 +110,6 @@ fn alerts(rules: &str) -> Output {
     promtool.args(["test", "rules", "alerts.yml"]).current_dir(folder.path()).output().unwrap()
 }
 
-#[test]
 fn each_alert_fires_when_it_should() {
     let file = tools::repository().join("deploy/prometheus/tenure.rules.yml");
     let rules = fs::read_to_string(file).unwrap();
@@ -138,8 +139,9 @@ fn each_alert_fires_when_it_should() {
     }
 }
 
+needs!(Prometheus => fn each_alert_fires_when_it_should);
+
 /// The queries of the dashboard and of the alerts ask for what a candidate shows, by the table of the documentation.
-#[test]
 fn queries_are_valid_and_ask_for_what_there_is() {
     let deploy = tools::repository().join("deploy");
     let dashboard = fs::read_to_string(deploy.join("grafana/tenure.json")).unwrap();
@@ -174,8 +176,9 @@ fn queries_are_valid_and_ask_for_what_there_is() {
     }
 }
 
+needs!(Prometheus => fn queries_are_valid_and_ask_for_what_there_is);
+
 /// What is applied together is spoilt in one place, and what does not fit any more is complained of.
-#[test]
 fn mistakes_between_manifests_are_found() {
     let mistakes = [
         (
@@ -237,6 +240,8 @@ fn mistakes_between_manifests_are_found() {
         assert!(found, "{file}, {from} → {to}:\n{said}");
     }
 }
+
+needs!(Python => fn mistakes_between_manifests_are_found);
 
 /// What the image copies is what its build makes, here in another profile.
 #[test]

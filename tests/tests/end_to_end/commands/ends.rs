@@ -89,8 +89,8 @@ async fn a_command_that_runs_long_lives_on_renewals() {
 
 #[cfg(target_os = "linux")]
 mod unwatched {
+    use super::super::processes::{is_alive, supervisor};
     use super::*;
-    use crate::commands::processes::{is_alive, supervisor};
     use rustix::process::{Pid, Signal, kill_process};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -97,7 +97,7 @@ async fn work_is_dead_before_the_validity_of_a_leader_that_is_cut_off_ends() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_that_was_frozen_with_its_leader_dies_when_it_wakes() {
-    use crate::commands::processes::{dead, supervisor};
+    use super::processes::{dead, supervisor};
     use rustix::process::kill_process;
     rounds(async |mut round: Round| {
         let (runner, supervisor) = (round.old.runner().unwrap(), supervisor(&round.old));

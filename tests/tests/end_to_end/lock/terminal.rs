@@ -2,6 +2,7 @@
 
 use super::{SOON, Stage, text};
 use crate::PROGRAM;
+use tenure_tests::needs;
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -45,7 +46,6 @@ async fn play(stage: &Stage, scene: &str, shell: &str, script: &str, work: &str)
 
 /// The command reads it, Ctrl-C is the command's, Ctrl-Z does not stop it, and whoever comes after it has the terminal
 /// again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_has_the_terminal_and_gives_it_back() {
     const SCENE: &str = r#"
 until(b"first?"); answer(b"one\n")
@@ -62,9 +62,10 @@ until(b"after:three")
     play(&Stage::new().await, SCENE, "sh", script, WORK).await;
 }
 
+needs!(Python => async fn a_command_has_the_terminal_and_gives_it_back);
+
 /// Without the terminal, it has Ctrl-C from the lock, with all that it runs: a shell that runs a script ignores one that
 /// reaches it alone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_whose_output_goes_elsewhere_hears_of_the_keyboard_too() {
     let scene = r#"until(b"up"); answer(b"\x03"); until(b"code=130")"#;
     let work = "exec bash -c 'echo up >/dev/tty; sleep 600; :'";
@@ -72,8 +73,9 @@ async fn a_command_whose_output_goes_elsewhere_hears_of_the_keyboard_too() {
     play(&Stage::new().await, scene, "sh", script, work).await;
 }
 
+needs!(Bash, Python => async fn a_command_whose_output_goes_elsewhere_hears_of_the_keyboard_too);
+
 /// As `less` does.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_reads_the_output_of_a_command_may_read_the_terminal() {
     let stage = Stage::new().await;
     let scene = r#"until(b"heard:up"); answer(b"one\n"); until(b"answered:one"); until(b"code=0")"#;
@@ -86,9 +88,10 @@ async fn whoever_reads_the_output_of_a_command_may_read_the_terminal() {
         .await;
 }
 
+needs!(Python => async fn whoever_reads_the_output_of_a_command_may_read_the_terminal);
+
 /// Some shells send SIGCONT to a job that was not stopped as a whole, and others do not.
 #[cfg(target_os = "linux")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_waited_for_the_terminal_goes_on_in_the_foreground() {
     const SCENE: &str = r#"
 until(b"up:"); stopped(int(until(b":"))); answer(b"go\n")
@@ -102,8 +105,9 @@ until(b"got:two"); until(b"code=3")
     }
 }
 
+needs!(Bash, Python => async fn a_command_that_waited_for_the_terminal_goes_on_in_the_foreground);
+
 #[cfg(target_os = "linux")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_waits_for_the_terminal_can_be_told_to_end() {
     const SCENE: &str = r#"
 until(b"lock:"); lock = int(until(b":"))
@@ -115,12 +119,15 @@ until(b"code=143")
     play(&Stage::new().await, SCENE, "sh", script, "echo up:$$:; read a; echo got:$a").await;
 }
 
+needs!(Python => async fn a_command_that_waits_for_the_terminal_can_be_told_to_end);
+
 /// With the supervisor of the command, which would have done that: it may be killed as well.
 #[cfg(target_os = "linux")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_whose_processes_are_killed_gives_the_terminal_back() {
     let scene = r#"until(b"code=76"); answer(b"three\n"); until(b"after:three")"#;
     let script = "\"$@\"; echo code=$?; read c; echo after:$c";
     let work = "read a b c runner d </proc/$PPID/stat; kill -9 $runner $PPID; while :; do sleep 0.05; done";
     play(&Stage::new().await, scene, "sh", script, work).await;
 }
+
+needs!(Python => async fn a_lock_whose_processes_are_killed_gives_the_terminal_back);

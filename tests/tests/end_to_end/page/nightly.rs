@@ -4,6 +4,7 @@ use super::*;
 use tempfile::NamedTempFile;
 use tenure_core::{Schedule, Timestamp};
 use tenure_tests::Outsider;
+use tenure_tests::needs;
 
 const NIGHTLY: &str = "cron 0 2 * * * Europe/Berlin";
 const TOKEN: &str = "a-token-of-operators-0123456789";
@@ -50,7 +51,6 @@ async fn left_by_a_nightly_job(group: &Group) {
     outsider.put_metadata(&all).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_of_a_nightly_job_tells_of_nights_and_not_of_minutes() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let mut group = Group::new(PROGRAM, &store, &sink);
@@ -123,6 +123,8 @@ async fn the_page_of_a_nightly_job_tells_of_nights_and_not_of_minutes() {
     }
 }
 
+needs!(Chromium => async fn the_page_of_a_nightly_job_tells_of_nights_and_not_of_minutes);
+
 /// Leaves cleo on the list of candidates: she was seen just now, and never led.
 async fn seen_lately(group: &Group) {
     group.outsider().create_container().await.unwrap();
@@ -150,7 +152,6 @@ async fn steered(group: &Group, token: &NamedTempFile) -> [(Candidate, String); 
     started.try_into().unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_has_the_token_gives_orders_on_the_page_and_the_token_is_not_sent() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let mut group = Group::new(PROGRAM, &store, &sink);
@@ -246,3 +247,5 @@ async fn who_has_the_token_gives_orders_on_the_page_and_the_token_is_not_sent() 
         assert_eq!(browser.run(MANNERS, json!([])).await.unwrap(), json!([]), "{scheme}");
     }
 }
+
+needs!(Chromium => async fn who_has_the_token_gives_orders_on_the_page_and_the_token_is_not_sent);

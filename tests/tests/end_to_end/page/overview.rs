@@ -1,6 +1,7 @@
 //! The overview of the elections of a process.
 
 use super::*;
+use tenure_tests::needs;
 
 /// As many as a team has that runs all its jobs in one process.
 const ELECTIONS: usize = 300;
@@ -37,7 +38,6 @@ async fn process(
     (process, url)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_first() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
@@ -141,7 +141,8 @@ async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_fir
     browser.until("document.body.classList.contains('lost')", SOON).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+needs!(Chromium => async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_first);
+
 async fn a_line_changes_as_its_election_does_and_keeps_the_focus() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
@@ -176,7 +177,8 @@ async fn a_line_changes_as_its_election_does_and_keeps_the_focus() {
     browser.until(well, 4 * SOON).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+needs!(Chromium => async fn a_line_changes_as_its_election_does_and_keeps_the_focus);
+
 async fn a_line_leads_to_the_page_of_its_election_whatever_its_name_is() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
@@ -224,3 +226,5 @@ async fn a_line_leads_to_the_page_of_its_election_whatever_its_name_is() {
     browser.click("nav a").await.unwrap();
     browser.until(well, SOON).await.unwrap();
 }
+
+needs!(Chromium => async fn a_line_leads_to_the_page_of_its_election_whatever_its_name_is);

@@ -11,6 +11,7 @@ use tenure_azure::Account as Reached;
 use tenure_store::sas::{Scope, Terms};
 use tenure_store::{Account, EMULATOR_ACCOUNT, KeyName};
 use tenure_tests::Store;
+use tenure_tests::needs;
 
 const LEASE: &str = "aaaaaaaa-0000-4000-8000-00000000000a";
 
@@ -161,7 +162,6 @@ impl Both {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_stores_admit_and_refuse_the_same() {
     let stores = [Store::embedded().await.unwrap(), Store::azurite().await.unwrap()];
     let both = Both([Asked::of(&stores[0]), Asked::of(&stores[1])]);
@@ -197,7 +197,8 @@ async fn both_stores_admit_and_refuse_the_same() {
     assert_eq!(admitted, 4 * 28);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+needs!(Node => async fn both_stores_admit_and_refuse_the_same);
+
 async fn both_stores_agree_about_containers_times_and_keys() {
     let stores = [Store::embedded().await.unwrap(), Store::azurite().await.unwrap()];
     let both = Both([Asked::of(&stores[0]), Asked::of(&stores[1])]);
@@ -241,3 +242,5 @@ async fn both_stores_agree_about_containers_times_and_keys() {
     let oldest = Terms { version: "2020-12-06".to_owned(), ..terms.clone() };
     assert!(head(&signed(&oldest)).await);
 }
+
+needs!(Node => async fn both_stores_agree_about_containers_times_and_keys);

@@ -15,6 +15,7 @@ use tenure_shares::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
 use tenure_store::sas::Scope;
 use tenure_tests::Store;
 use tenure_tests::credential::with_sas;
+use tenure_tests::needs;
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
@@ -246,20 +247,22 @@ async fn signs_come_and_go_in_the_embedded_store() {
     signs_come_and_go(Store::embedded().await.unwrap()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signs_come_and_go_in_azurite() {
     signs_come_and_go(Store::shared_azurite(false).await.unwrap()).await;
 }
+
+needs!(Node => async fn signs_come_and_go_in_azurite);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signs_age_by_the_clock_of_the_embedded_store() {
     signs_age_by_the_clock_of_the_store(Store::embedded().await.unwrap()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signs_age_by_the_clock_of_azurite() {
     signs_age_by_the_clock_of_the_store(Store::shared_azurite(false).await.unwrap()).await;
 }
+
+needs!(Node => async fn signs_age_by_the_clock_of_azurite);
 
 /// The next one could not be sent meanwhile, and the member would be gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -284,40 +287,44 @@ async fn a_last_will_deletes_one_sign_in_the_embedded_store() {
     a_last_will_deletes_one_sign(Store::embedded().await.unwrap()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_last_will_deletes_one_sign_in_azurite() {
     a_last_will_deletes_one_sign(Store::shared_azurite(false).await.unwrap()).await;
 }
+
+needs!(Node => async fn a_last_will_deletes_one_sign_in_azurite);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_of_shares_is_kept_in_the_embedded_store() {
     one_plan_is_written_over_what_was_read(Store::embedded().await.unwrap()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_of_shares_is_kept_in_azurite() {
     one_plan_is_written_over_what_was_read(Store::shared_azurite(false).await.unwrap()).await;
 }
+
+needs!(Node => async fn a_plan_of_shares_is_kept_in_azurite);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signs_are_listed_page_by_page_by_the_embedded_store() {
     a_list_has_more_than_one_page(Store::embedded().await.unwrap()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signs_are_listed_page_by_page_by_azurite() {
     a_list_has_more_than_one_page(Store::shared_azurite(false).await.unwrap()).await;
 }
+
+needs!(Node => async fn signs_are_listed_page_by_page_by_azurite);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_share_that_is_held_is_not_closed_in_the_embedded_store() {
     what_is_held_is_not_closed(Store::embedded().await.unwrap()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_share_that_is_held_is_not_closed_in_azurite() {
     what_is_held_is_not_closed(Store::shared_azurite(false).await.unwrap()).await;
 }
+
+needs!(Node => async fn a_share_that_is_held_is_not_closed_in_azurite);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_not_list_is_told_what_it_takes() {

@@ -14,6 +14,7 @@ use tenure::settings::{Credential, Schedule, Settings, Variables, names};
 use tenure::shares::{Part, Shares};
 use tenure_shares::{Answer, Ask};
 use tenure_tests::Store;
+use tenure_tests::needs;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -239,7 +240,8 @@ async fn shares_follow_members_in_the_embedded_store() {
     shares_follow_members(Store::embedded().await.unwrap()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shares_follow_members_in_azurite() {
     shares_follow_members(Store::shared_azurite(false).await.unwrap()).await;
 }
+
+needs!(Node => async fn shares_follow_members_in_azurite);

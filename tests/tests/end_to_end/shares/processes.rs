@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use tenure_store::{Entry, Verb};
-use tenure_tests::{Candidate, Group, Line, Sink, Store};
+use tenure_tests::{Candidate, Group, Line, Sink, Store, needs};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
@@ -284,10 +284,11 @@ async fn processes_come_and_go_in_the_embedded_store() {
     processes_come_and_go(Store::embedded().await.unwrap()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_come_and_go_in_azurite() {
     processes_come_and_go(Store::shared_azurite(false).await.unwrap()).await;
 }
+
+needs!(Node => async fn processes_come_and_go_in_azurite);
 
 /// What the store was asked about the blob whose name ends so, and did.
 fn done(store: &Store, ends: &str, verb: Verb) -> Vec<Entry> {

@@ -3,14 +3,24 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tenure_tests::Store;
 use tenure_tests::rounds::Rounds;
+use tenure_tests::{Store, needs};
 
 use crate::PROGRAM;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn processes_come_and_go_and_no_share_is_worked_for_twice() {
-    let store = Store::shared_azurite(false).await.unwrap();
+async fn no_share_is_worked_for_twice_on_the_embedded_store() {
+    no_share_is_worked_for_twice(Store::embedded().await.unwrap()).await;
+}
+
+async fn no_share_is_worked_for_twice_on_azurite() {
+    no_share_is_worked_for_twice(Store::shared_azurite(false).await.unwrap()).await;
+}
+
+needs!(Node => async fn no_share_is_worked_for_twice_on_azurite);
+
+/// Processes come and go.
+async fn no_share_is_worked_for_twice(store: Store) {
     let rounds = Rounds {
         program: Path::new(PROGRAM).to_owned(),
         shares: 8,

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use tenure_tests::{Candidate, Store, reserved};
+use tenure_tests::{Candidate, Store, needs, reserved};
 
 use super::stage::{SOON, Stage, address, code, said};
 
@@ -57,10 +57,11 @@ async fn transfers(store: Store, default: usize) {
     );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_azurite_each_lands_on_its_target() {
     transfers(Store::azurite().await.unwrap(), 4).await;
 }
+
+needs!(Node => async fn on_azurite_each_lands_on_its_target);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_the_embedded_store_too() {

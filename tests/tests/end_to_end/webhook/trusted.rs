@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use tenure_tests::{Candidate, Group, Store, examples, foreign, tools};
+use tenure_tests::{Candidate, Group, Store, examples, foreign, needs, tools};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
 
@@ -120,7 +120,6 @@ fn judge(call: &Value, election: &str) {
     assert!(event["id"].as_str().unwrap().starts_with(&key), "{call}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_receiver_verifies_each_call_while_secrets_change() {
     let (_store, group) = stage().await;
     let files = Files::new(ONE);
@@ -166,7 +165,8 @@ async fn a_receiver_verifies_each_call_while_secrets_change() {
     no_secret(&ada);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+needs!(Python => async fn a_receiver_verifies_each_call_while_secrets_change);
+
 async fn a_receiver_that_is_busy_is_called_again_with_at_least_once_only() {
     let (_store, group) = stage().await;
     let files = Files::new(ONE);
@@ -203,7 +203,8 @@ async fn a_receiver_that_is_busy_is_called_again_with_at_least_once_only() {
     no_secret(&ben);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+needs!(Python => async fn a_receiver_that_is_busy_is_called_again_with_at_least_once_only);
+
 async fn the_component_signs_as_the_runner_does() {
     let store = Store::azurite().await.unwrap();
     let files = Files::new(ONE);
@@ -237,6 +238,8 @@ async fn the_component_signs_as_the_runner_does() {
     let refused = r#""TENURE_HANDLER_SECRET","problem":"is not whsec_"#;
     assert!(told.contains(refused) && !told.contains("S3CRET"), "{told}");
 }
+
+needs!(Node, Python => async fn the_component_signs_as_the_runner_does);
 
 #[test]
 fn what_cannot_be_trusted_is_told_before_anything_is_sent() {

@@ -1,0 +1,167 @@
+//! Tests that need more than Rust and a C compiler. [`needs!`](crate::needs) registers them, and the test program
+//! `with_tools` runs them.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use libtest_mimic::{Arguments, Completion, Trial};
+
+/// The variable that turns a missing tool into a failure when it is `all`.
+const ALL: &str = "TENURE_TESTS";
+
+/// A tool that some tests need, and that a machine with Rust may lack.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Tool {
+    /// The shell.
+    Bash,
+    /// With its driver.
+    Chromium,
+    /// The program.
+    Curl,
+    /// The shell.
+    Fish,
+    /// The program.
+    Git,
+    /// The formatter of manual pages.
+    Groff,
+    /// The program.
+    Jq,
+    /// The checker of manual pages.
+    Mandoc,
+    /// With npm, which installs Azurite, jco and the SDK.
+    Node,
+    /// Its `promtool`.
+    Prometheus,
+    /// With pip, which installs wasmtime, componentize-py and the SDK.
+    Python,
+    /// The shell.
+    Zsh,
+}
+
+impl Tool {
+    /// A command that succeeds where the tool is installed, and how a message names the tool.
+    fn probe(self) -> (&'static [&'static str], &'static str) {
+        match self {
+            Self::Bash => (&["bash", "--version"], "bash"),
+            Self::Chromium => (&["chromedriver", "--version"], "Chromium with chromedriver"),
+            Self::Curl => (&["curl", "--version"], "curl"),
+            Self::Fish => (&["fish", "--version"], "fish"),
+            Self::Git => (&["git", "--version"], "git"),
+            Self::Groff => (&["groff", "--version"], "groff"),
+            Self::Jq => (&["jq", "--version"], "jq"),
+            Self::Mandoc => (&["mandoc", "/dev/null"], "mandoc"),
+            // npm is a script of Node.js.
+            Self::Node => (&["npm", "--version"], "Node.js with npm"),
+            Self::Prometheus => (&["promtool", "--version"], "promtool of Prometheus"),
+            Self::Python => (&["python3", "-m", "pip", "--version"], "Python with pip"),
+            Self::Zsh => (&["zsh", "--version"], "zsh"),
+        }
+    }
+
+    fn is_installed(self) -> bool {
+        /// Each tool is looked for once.
+        static KNOWN: Mutex<BTreeMap<Tool, bool>> = Mutex::new(BTreeMap::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        *known.entry(self).or_insert_with(|| {
+            let [program, arguments @ ..] = self.probe().0 else { return false };
+            let mut probe = Command::new(program);
+            probe.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            probe.status().is_ok_and(|status| status.success())
+        })
+    }
+}
+
+/// A registered test.
+#[derive(Debug)]
+pub struct Registered {
+    /// Its module and function.
+    pub name: &'static str,
+    /// All of them have to be installed.
+    pub tools: &'static [Tool],
+    /// Panics when the test fails.
+    pub run: fn(),
+}
+
+inventory::collect!(Registered);
+
+/// Registers a test that needs tools: `needs!(Node, Python => async fn name);` after the function.
+#[macro_export]
+macro_rules! needs {
+    ($($tool:ident),+ => async fn $test:ident) => {
+        $crate::needs!(@ [$($tool),+], $test, || $crate::trials::block_on($test()));
+    };
+    ($($tool:ident),+ => fn $test:ident) => {
+        $crate::needs!(@ [$($tool),+], $test, $test);
+    };
+    (@ [$($tool:ident),+], $test:ident, $run:expr) => {
+        $crate::trials::inventory::submit! {
+            $crate::trials::Registered {
+                name: concat!(module_path!(), "::", stringify!($test)),
+                tools: &[$($crate::trials::Tool::$tool),+],
+                run: $run,
+            }
+        }
+    };
+}
+
+pub use inventory;
+
+/// Runs a test to its end.
+pub fn block_on(test: impl Future<Output = ()>) {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(test);
+}
+
+/// Runs the registered tests as `cargo test` runs others, with the same arguments. Tests whose tools are missing are
+/// listed as ignored with the reason, and counted after all others; with `TENURE_TESTS=all` they fail.
+#[must_use]
+pub fn run() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let all = std::env::var_os(ALL).is_some_and(|value| value == "all");
+    let skipped = Arc::new(Mutex::new(BTreeMap::new()));
+    let trials = inventory::iter::<Registered>.into_iter().map(|test| {
+        let skipped = Arc::clone(&skipped);
+        // Without the name of this program.
+        let name = test.name.split_once("::").map_or(test.name, |(_, name)| name);
+        Trial::ignorable_test(name, move || {
+            let missing = test.tools.iter().copied().filter(|tool| !tool.is_installed());
+            let missing: Vec<_> = missing.map(|tool| tool.probe().1).collect();
+            if missing.is_empty() {
+                (test.run)();
+                return Ok(Completion::Completed);
+            }
+            let reason = format!("needs {}", missing.join(" and "));
+            if all {
+                return Err(format!("{reason}, which {ALL}=all demands").into());
+            }
+            let mut skipped = skipped.lock().unwrap_or_else(PoisonError::into_inner);
+            *skipped.entry(reason.clone()).or_insert(0_u32) += 1;
+            Ok(Completion::ignored_with(reason))
+        })
+    });
+    let mut trials: Vec<_> = trials.collect();
+    trials.sort_by(|one, other| one.name().cmp(other.name()));
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    print!("{}", Skipped(&skipped.lock().unwrap_or_else(PoisonError::into_inner)));
+    conclusion.exit_code()
+}
+
+/// The number of skipped tests by reason.
+struct Skipped<'a>(&'a BTreeMap<String, u32>);
+
+impl Display for Skipped<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self(reasons) = self;
+        if reasons.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "skipped {} tests for missing tools:", reasons.values().sum::<u32>())?;
+        for (reason, count) in *reasons {
+            writeln!(f, "{count:>5}  {reason}")?;
+        }
+        writeln!(f, "{ALL}=all turns each of them into a failure.\n")
+    }
+}
