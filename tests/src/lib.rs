@@ -16,6 +16,7 @@ pub mod foreign;
 pub mod front;
 pub mod holder;
 pub mod identity;
+pub mod killed_calls;
 pub mod locks;
 pub mod measure;
 pub mod outsider;

@@ -205,7 +205,7 @@ struct Connector {
 impl Connector {
     async fn connect(mut self, to: Uri) -> Result<TokioIo<Box<dyn Stream>>, BoxError> {
         let tcp = self.permit.drive(self.tcp.call(to.clone())).await??;
-        let wire = Wire::new(tcp.into_inner(), self.permit);
+        let wire = Wire::new(tcp.into_inner(), self.permit)?;
         if to.scheme() != Some(&Scheme::HTTPS) {
             return Ok(TokioIo::new(Box::new(wire)));
         }

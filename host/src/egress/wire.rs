@@ -1,6 +1,7 @@
 //! A connection of one turn, down to where its bytes are handed to the kernel.
 
 use super::permit::Permit;
+use rustix::net::sockopt::set_socket_linger;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -17,8 +18,16 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn new(stream: TcpStream, permit: Permit) -> Self {
-        Self { stream, permit, is_unanswered: false }
+    /// Takes a connection on which nothing was written.
+    ///
+    /// # Errors
+    ///
+    /// When the connection cannot be set up so that the end of this process resets it.
+    pub(super) fn new(stream: TcpStream, permit: Permit) -> io::Result<Self> {
+        // A killed process drops nothing. The kernel closes its connections before the supervisor can see its end, and
+        // with this option it discards what it has not sent. Only an orderly end clears the option.
+        stream.set_zero_linger()?;
+        Ok(Self { stream, permit, is_unanswered: false })
     }
 
     fn write(
@@ -88,11 +97,11 @@ impl AsyncRead for Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        // What nobody answered may still wait in the kernel, which would go on sending it when the lease is long over.
-        // The last words of TLS count as such, too.
-        if self.is_unanswered || self.permit.lease_is_over() {
-            // A reset instead of an orderly end: what waits is thrown away.
-            let _ = self.stream.set_zero_linger();
+        // A request without an answer may still wait in the kernel, which would go on sending it when the lease is long
+        // over. The same holds for the last alert of TLS.
+        if !self.is_unanswered && !self.permit.lease_is_over() {
+            // An orderly end instead of a reset.
+            let _ = set_socket_linger(&self.stream, None);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tenure_store::{Entry, Verb};
 use tenure_tests::candidate::is_alive;
-use tenure_tests::{Access, Candidate, Credential, Group, Line, Sink, Store, needs};
+use tenure_tests::{Access, Candidate, Credential, Group, Line, Sink, Store, killed_calls, needs};
 use tokio::process::Command;
 
 /// For what has no bound of its own, on a busy machine.
@@ -119,6 +119,15 @@ async fn the_lease_of_a_process_that_is_killed_is_released() {
     scene.is_succeeded_early().await;
     let said = scene.old.transcript();
     assert!(!scene.group.access.is_told_by(&said) && !said.contains("SharedKey "), "{said}");
+}
+
+/// `chaos --calls` does the same more often.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_byte_of_a_call_leaves_after_the_end_of_its_process() {
+    let store = Store::embedded().await.unwrap();
+    let round = killed_calls::round(PROGRAM, &store).await.unwrap();
+    println!("{round:?}");
+    assert_eq!(round.late, 0, "{round:?}");
 }
 
 /// As systemd ends what shows no sign of life, and as a program ends that runs out of memory.

@@ -21,7 +21,7 @@ async fn connected(clock: &Hand) -> (Wire, TcpStream, Revoke) {
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (peer, _) = listener.accept().await.unwrap();
     let (permit, revoke) = Permit::new(clock.deadline(), &watch::Sender::new(()));
-    (Wire::new(stream, permit), peer, revoke)
+    (Wire::new(stream, permit).unwrap(), peer, revoke)
 }
 
 /// A wire that has taken all that the kernel takes, its peer, and how many bytes that was.

@@ -8,6 +8,7 @@
 //! ```
 //!
 //! With `--triggers N` it asks for N turns under each rule of delivery, while leaders are killed, and nothing else.
+//! With `--calls N` it kills N leaders in the middle of a webhook call of 64 KiB, one after the other, and nothing else.
 //!
 //! Round N of seed S is round 1 of seed S + N - 1. Ends with 1 when tenure broke a bound or a
 //! round of it failed.
@@ -23,7 +24,7 @@ use clap::{Parser, ValueEnum, value_parser};
 use tenure_core::Failover;
 use tenure_tests::chaos::{Kind, Mix, Plan, Setting, round};
 use tenure_tests::measure::load;
-use tenure_tests::{Store, baseline, triggers};
+use tenure_tests::{Store, baseline, killed_calls, triggers};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -57,6 +58,9 @@ struct Arguments {
     /// Instead of rounds: so many triggers under each rule of delivery, while a leader is killed every 3 s
     #[arg(long, value_parser = value_parser!(u32).range(1..=100_000))]
     triggers: Option<u32>,
+    /// Instead of rounds: kills so many leaders in the middle of a webhook call of 64 KiB
+    #[arg(long, conflicts_with = "triggers", value_parser = value_parser!(u32).range(1..=10_000))]
+    calls: Option<u32>,
     /// One JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -117,6 +121,29 @@ async fn triggers(program: &str, store: &Store, count: u32) -> Result<ExitCode> 
     Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+async fn calls(program: &str, store: &Store, count: u32) -> Result<ExitCode> {
+    let mut broken = false;
+    let (mut unread, mut completed) = (0, 0);
+    for number in 1..=count {
+        let round = killed_calls::round(program, store).await?;
+        println!(
+            "call {number}: {} bytes had arrived at the end of the process, {} of them unread; {} bytes left later; the \
+             last byte was read {:?} after the end, the call of the next leader {:?}",
+            round.arrived, round.unread, round.late, round.read_for, round.takeover
+        );
+        broken |= round.late > 0;
+        unread += u32::from(round.unread > 0);
+        completed += u32::from(round.completed);
+    }
+    println!(
+        "{count} calls: the receiver's kernel held unread bytes of {unread}; {completed} were complete in the end"
+    );
+    if broken {
+        println!("BROKEN: bytes left the machine of a leader after its process had ended");
+    }
+    Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
 async fn chaos(arguments: &Arguments) -> Result<ExitCode> {
     let store = match arguments.store {
         Place::Azurite => Store::azurite().await?,
@@ -126,6 +153,9 @@ async fn chaos(arguments: &Arguments) -> Result<ExitCode> {
     let program = program.to_str().context("the program has a strange name")?;
     if let Some(count) = arguments.triggers {
         return triggers(program, &store, count).await;
+    }
+    if let Some(count) = arguments.calls {
+        return calls(program, &store, count).await;
     }
     let before = load();
     let setting = Setting::new(program, &store).await?;

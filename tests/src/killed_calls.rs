@@ -1,0 +1,230 @@
+//! Leaders that are killed while their webhook is called: bytes of the call that leave the machine afterwards.
+//!
+//! The receiver is busy: its receive buffer is small, and it reads slowly. So most of the call waits in the kernel of
+//! the leader's machine when the process dies.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::ioctl_fionread;
+use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::process::Command;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
+use tokio::time::{sleep, timeout};
+
+use crate::{Candidate, Group, Sink, Store};
+
+/// The bytes that the URL adds to each call. With the rest of its head, a call has 64 KiB and a little.
+const URL: usize = 64 * 1024 - 1024;
+
+/// The receiver's buffer in the kernel, in bytes; the kernel doubles it.
+const BUFFER: u32 = 4096;
+
+/// The receiver reads this many bytes at a time.
+const PIECE: usize = 512;
+
+/// The pause of the receiver between two pieces.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The receiver stops in the first call after this many bytes, until the leader is killed.
+const STOP: std::ops::Range<usize> = 4 * 1024..40 * 1024;
+
+/// The receiver reads at most this many bytes of it until the process has ended, which may take long on a busy machine.
+const MEANWHILE: usize = 8 * 1024;
+
+/// Longer than any step of a round.
+const GIVE_UP: Duration = Duration::from_secs(180);
+
+/// The result of one round.
+#[derive(Clone, Copy, Debug)]
+pub struct Round {
+    /// Bytes of the old leader's call that had arrived when the end of its process could be seen.
+    pub arrived: usize,
+    /// The part of `arrived` that the receiver had not read: its own kernel held it.
+    pub unread: usize,
+    /// Bytes that arrived later: they left the old leader's machine when its process was dead.
+    pub late: usize,
+    /// The last byte of the old leader's call was read this long after the end of the process could be seen.
+    pub read_for: Duration,
+    /// The end of the process to the whole call of the next leader.
+    pub takeover: Duration,
+    /// The old leader's call was complete in the end.
+    pub completed: bool,
+}
+
+/// Kills a leader in the middle of its call, and lets the next leader make a whole call.
+///
+/// # Errors
+/// A process could not be started, or a step took too long.
+pub async fn round(program: &str, store: &Store) -> Result<Round> {
+    timeout(GIVE_UP, play(program, store)).await.context("the round takes too long")?
+}
+
+async fn play(program: &str, store: &Store) -> Result<Round> {
+    let stop = fastrand::usize(STOP);
+    let receiver = Receiver::start(stop).await?;
+    let group = Group::new(program, store, &Sink::start().await?);
+    let old = start(&group, "old", receiver.address)?;
+    receiver.until(|calls| calls.first().is_some_and(|call| call.bytes.len() >= stop)).await?;
+    let new = start(&group, "new", receiver.address)?;
+    new.line_where(|line| line.name() == "following").await;
+
+    let runner = old.runner()?;
+    // Readable as soon as the supervisor can know of the end.
+    let end = pidfd_open(runner, PidfdFlags::empty())?;
+    let ended = spawn_blocking(move || poll(&mut [PollFd::new(&end, PollFlags::IN)], None));
+    kill_process(runner, Signal::KILL)?;
+    receiver.limit.send_replace(stop + MEANWHILE);
+    ended.await??;
+    let (ended, unread, arrived) = {
+        let calls = receiver.calls.borrow();
+        let unread = usize::try_from(ioctl_fionread(&calls[0].connection)?)?;
+        (Instant::now(), unread, calls[0].bytes.len() + unread)
+    };
+    receiver.limit.send_replace(usize::MAX);
+    receiver.until(|calls| calls[0].is_over).await?;
+    receiver.until(|calls| calls.iter().skip(1).any(|call| call.answered.is_some())).await?;
+
+    let calls = receiver.calls.borrow();
+    let next = calls[1..].iter().find_map(|call| Some((call.length()?, call.answered?)));
+    let (length, answered) = next.context("no whole call")?;
+    ensure!(arrived < length, "all of the call had arrived when the process ended");
+    let last_read = calls[0].last_read.context("nothing was read")?;
+    Ok(Round {
+        arrived,
+        unread,
+        late: calls[0].bytes.len() - arrived,
+        read_for: last_read.saturating_duration_since(ended),
+        takeover: answered.saturating_duration_since(ended),
+        completed: calls[0].answered.is_some(),
+    })
+}
+
+fn start(group: &Group, name: &str, receiver: SocketAddr) -> Result<Candidate> {
+    let mut command = Command::new(&group.program);
+    command.args(["run", "--log", "json", "--log-level", "debug", "--name", name]);
+    command.args(["--election", &group.election, "--every", "1s", "--poll", "1s"]);
+    command.env("TENURE_HANDLER_URL", format!("http://{receiver}/{}", "x".repeat(URL)));
+    group.access.give(&mut command);
+    Candidate::spawn(name, command)
+}
+
+/// One connection, which carries one call.
+#[derive(Debug)]
+struct Call {
+    connection: Arc<TcpStream>,
+    bytes: Vec<u8>,
+    last_read: Option<Instant>,
+    /// When all of it had been read.
+    answered: Option<Instant>,
+    /// The connection has ended.
+    is_over: bool,
+}
+
+impl Call {
+    /// The length of the whole call, once its head is there.
+    fn length(&self) -> Option<usize> {
+        let end = self.bytes.windows(4).position(|part| part == b"\r\n\r\n")?;
+        let head = std::str::from_utf8(&self.bytes[..end]).ok()?;
+        let body = head.lines().find_map(|line| line.strip_prefix("content-length: "))?;
+        Some(end + 4 + body.parse::<usize>().ok()?)
+    }
+}
+
+/// Takes calls slowly, and reads no more of the first one than `limit`.
+struct Receiver {
+    address: SocketAddr,
+    /// Locked while bytes go from a connection into them.
+    calls: Arc<watch::Sender<Vec<Call>>>,
+    limit: watch::Sender<usize>,
+    server: JoinHandle<()>,
+}
+
+impl Receiver {
+    async fn start(limit: usize) -> Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_recv_buffer_size(BUFFER)?;
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        let listener = socket.listen(8)?;
+        let address = listener.local_addr()?;
+        let calls = Arc::new(watch::Sender::new(Vec::new()));
+        let (limit, limited) = watch::channel(limit);
+        let all = Arc::clone(&calls);
+        let server = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((connection, _)) = listener.accept().await {
+                connections.spawn(take(connection, Arc::clone(&all), limited.clone()));
+            }
+        });
+        Ok(Self { address, calls, limit, server })
+    }
+
+    async fn until(&self, wanted: impl Fn(&[Call]) -> bool) -> Result<()> {
+        self.calls.subscribe().wait_for(|calls| wanted(calls)).await?;
+        Ok(())
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn take(
+    connection: TcpStream,
+    calls: Arc<watch::Sender<Vec<Call>>>,
+    mut limit: watch::Receiver<usize>,
+) {
+    let connection = Arc::new(connection);
+    let mut number = 0;
+    calls.send_modify(|calls| {
+        number = calls.len();
+        calls.push(Call {
+            connection: Arc::clone(&connection),
+            bytes: Vec::new(),
+            last_read: None,
+            answered: None,
+            is_over: false,
+        });
+    });
+    let mut read = 0;
+    loop {
+        if number == 0 && limit.wait_for(|limit| read < *limit).await.is_err() {
+            return;
+        }
+        let mut is_over = connection.readable().await.is_err();
+        let (mut piece, mut is_whole) = ([0; PIECE], false);
+        calls.send_modify(|calls| {
+            let call = &mut calls[number];
+            match connection.try_read(&mut piece) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Ok(0) | Err(_) => is_over = true,
+                Ok(count) => {
+                    call.bytes.extend_from_slice(&piece[..count]);
+                    read = call.bytes.len();
+                    call.last_read = Some(Instant::now());
+                    if call.length().is_some_and(|length| read >= length) {
+                        call.answered = call.last_read;
+                        is_whole = true;
+                    }
+                }
+            }
+            call.is_over = is_over;
+        });
+        if is_over {
+            return;
+        }
+        if is_whole {
+            let _ = connection.try_write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        }
+        // The pace of a busy receiver.
+        sleep(PAUSE).await;
+    }
+}
