@@ -51,7 +51,7 @@ impl AllowList {
         Ok(())
     }
 
-    /// Whether a request to `url` may be sent. Judged by the URL as the client reads it: `127.1`
+    /// Returns true if a request to `url` may be sent. Judged by the URL as the client reads it: `127.1`
     /// and `127.0.0.1` are the same host.
     pub(crate) fn allows(&self, url: &Url) -> bool {
         let Some(host) = url.host_str() else { return false };
@@ -61,6 +61,39 @@ impl AllowList {
                 && entry.host == host
                 && port == entry.port.or(default_port(url.scheme()))
         })
+    }
+
+    /// The reason why a request to `url`, which the list does not allow, is refused, and the entry that allows it.
+    pub(crate) fn refusal(&self, url: &Url) -> String {
+        let (scheme, host) = (url.scheme(), url.host_str().unwrap_or_default());
+        let known = self.0.iter().find(|entry| entry.host == host);
+        let reason = match known {
+            None => "is not allowed".to_owned(),
+            Some(entry) if entry.scheme.as_deref().is_some_and(|allowed| allowed != scheme) => {
+                format!("is not allowed: --allow-host {entry} has another scheme")
+            }
+            Some(entry) => {
+                let (port, default) = match entry.port {
+                    Some(port) => (Some(port), ""),
+                    None => (default_port(scheme), "the default "),
+                };
+                let port = port.map(|port| port.to_string()).unwrap_or_default();
+                format!("is not allowed: --allow-host {entry} allows {default}port {port}")
+            }
+        };
+        let needed = Entry { scheme: None, host: host.to_owned(), port: url.port() };
+        let origin = url.origin().ascii_serialization();
+        format!("a request to {origin} {reason}; to allow it, give --allow-host {needed}")
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(scheme) = &self.scheme {
+            write!(f, "{scheme}://")?;
+        }
+        f.write_str(&self.host)?;
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
 }
 
@@ -133,6 +166,37 @@ mod tests {
         assert!(allows("[::1]", "http://[::1]/"));
         assert!(!allows("127.0.0.1", "http://localhost/"));
         assert!(!allows("example.com", "http://2130706433/"));
+    }
+
+    #[test]
+    fn a_refusal_names_the_entry_that_allows_the_request() {
+        for (entry, url, refusal) in [
+            (
+                "127.0.0.1",
+                "http://127.0.0.1:3999/a",
+                "http://127.0.0.1:3999 is not allowed: --allow-host 127.0.0.1 allows the default port 80; to allow \
+                 it, give --allow-host 127.0.0.1:3999",
+            ),
+            (
+                "a:8080",
+                "https://a/",
+                "https://a is not allowed: --allow-host a:8080 allows port 8080; to allow it, give --allow-host a",
+            ),
+            (
+                "https://[::1]:1",
+                "http://[::1]:1/",
+                "http://[::1]:1 is not allowed: --allow-host https://[::1]:1 has another scheme; to allow it, give \
+                 --allow-host [::1]:1",
+            ),
+            ("b", "http://a", "http://a is not allowed; to allow it, give --allow-host a"),
+        ] {
+            let mut list = AllowList::default();
+            list.allow(entry).unwrap();
+            let url = Url::parse(url).unwrap();
+            assert_eq!(list.refusal(&url), format!("a request to {refusal}"));
+            let needed = refusal.rsplit(' ').next().unwrap();
+            assert!(allows(needed, url.as_str()), "{needed}");
+        }
     }
 
     #[test]

@@ -121,8 +121,7 @@ impl Gate {
             return Err(Error::HttpRequestMethodInvalid);
         }
         if !policy.allow.allows(&url) {
-            let origin = url.origin().ascii_serialization();
-            (self.tell)(format!("a request to {origin} was refused: it is not allowed"));
+            (self.tell)(policy.allow.refusal(&url));
             return Err(Error::HttpRequestDenied);
         }
         let Some((_head, open)) = charges else {

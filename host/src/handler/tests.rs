@@ -117,7 +117,7 @@ async fn what_is_not_allowed_fails_the_turn_and_is_told() {
     let lines = lines.lock().unwrap();
     let told = (
         Stream::Stderr,
-        "tenure: a request to http://127.0.0.1:1 was refused: it is not allowed".to_owned(),
+        "tenure: a request to http://127.0.0.1:1 is not allowed; to allow it, give --allow-host 127.0.0.1:1".to_owned(),
     );
     assert!(lines.contains(&told), "{lines:?}");
 }

@@ -46,7 +46,7 @@ fn are_cut(lines: &[String]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_requests_fill_no_log() {
-    const REFUSED: &str = "tenure: a request to http://127.0.0.1:9 was refused: it is not allowed";
+    const REFUSED: &str = "tenure: a request to http://127.0.0.1:9 is not allowed; to allow it, give --allow-host 127.0.0.1:9";
     let stage = Stage::new("refused", None);
     let flooded = async {
         let refused = |lines: &[String]| lines.iter().filter(|line| *line == REFUSED).count();
