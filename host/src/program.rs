@@ -38,7 +38,7 @@ pub mod elections {
 pub mod http {
     pub use crate::egress::client::{Clients, Unread, whole};
     pub use crate::egress::direct::send;
-    pub use crate::egress::tls::trusting;
+    pub use crate::egress::tls::{OF_AUTHORITY, is_of_authority, trusting};
 }
 
 /// A member for shares, and what is kept beside the coordinating election.

@@ -5,24 +5,39 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::fmt;
 
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+const BEGIN: &[u8] = b"-----BEGIN ";
+
+const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
+
 /// Certificates of authorities, or of single servers, that are trusted in addition to those that the
 /// platform trusts. None by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Authorities(Vec<CertificateDer<'static>>);
 
 impl Authorities {
-    /// All certificates of a PEM file. What else it holds, like the text that some tools put
-    /// before each certificate, is passed over.
+    /// Reads all certificates of a PEM file. Text between them, which some tools write before each certificate, is
+    /// ignored.
     ///
     /// # Errors
     ///
-    /// When there is no certificate in it, or one that cannot be trusted, whatever it vouches for.
+    /// When the file has no certificate, a section that is none, or a certificate that cannot be trusted, whatever it
+    /// vouches for.
     pub fn from_pem(pem: &[u8]) -> Result<Self, InvalidAuthorities> {
+        if pem.starts_with(&[0xff, 0xfe]) || pem.starts_with(&[0xfe, 0xff]) {
+            return Err(InvalidAuthorities::Utf16);
+        }
+        let (pem, sections) = certificates_only(pem)?;
         // The parser's own words quote the file, which may hold a key.
-        let all = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+        let all = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
         let all = all.map_err(|_| InvalidAuthorities::Broken)?;
         if all.is_empty() {
             return Err(InvalidAuthorities::Missing);
+        }
+        // The parser drops a section without an end when another one begins.
+        if all.len() != sections {
+            return Err(InvalidAuthorities::Broken);
         }
         for (index, certificate) in all.iter().enumerate() {
             // Else it would be noticed with the first connection only.
@@ -37,10 +52,32 @@ impl Authorities {
     }
 }
 
+/// Returns the text without byte-order marks, which stand before a line in a file that was put together from several,
+/// and the number of its sections. The parser passes over a section that it does not know.
+fn certificates_only(pem: &[u8]) -> Result<(Vec<u8>, usize), InvalidAuthorities> {
+    let (mut text, mut sections) = (Vec::with_capacity(pem.len()), 0);
+    for (index, line) in pem.split(|byte| *byte == b'\n').enumerate() {
+        let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+        if line.windows(BEGIN.len()).any(|part| part == BEGIN) {
+            if line.trim_ascii_end() != CERTIFICATE {
+                return Err(InvalidAuthorities::Unread(index + 1));
+            }
+            sections += 1;
+        }
+        text.extend_from_slice(line);
+        text.push(b'\n');
+    }
+    Ok((text, sections))
+}
+
 /// Why a text names no [`Authorities`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidAuthorities {
+    /// It is text in UTF-16.
+    Utf16,
+    /// The section that begins in this line, from 1, is no certificate, or its beginning shares the line.
+    Unread(usize),
     /// There is no certificate in it.
     Missing,
     /// A section of it does not end, or is no Base64.
@@ -52,6 +89,12 @@ pub enum InvalidAuthorities {
 impl fmt::Display for InvalidAuthorities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Utf16 => f.write_str("is text in UTF-16; save it in UTF-8"),
+            Self::Unread(line) => write!(
+                f,
+                "has a section in line {line} that is not read; keep only certificates, each from its own line \
+                 -----BEGIN CERTIFICATE----- to its own line -----END CERTIFICATE-----"
+            ),
             Self::Missing => f.write_str("holds no certificate in PEM form"),
             Self::Broken => f.write_str("is damaged: one of its sections is not PEM"),
             Self::Unusable(number) => {
@@ -82,10 +125,35 @@ mod tests {
 
     #[test]
     fn a_file_without_a_certificate_is_none() {
-        let key = rcgen::KeyPair::generate().unwrap().serialize_pem();
-        for file in ["", "\n", "no certificate", "\0\u{1}", &key] {
+        for file in ["", "\n", "no certificate", "\0\u{1}", "\u{feff}"] {
             let judged = Authorities::from_pem(file.as_bytes());
             assert_eq!(judged.unwrap_err(), InvalidAuthorities::Missing, "{file:?}");
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_hides_no_certificate() {
+        let (one, other) = (certificate(), certificate());
+        let file = format!("\u{feff}{one}\u{feff}{other}");
+        assert_eq!(Authorities::from_pem(file.as_bytes()).unwrap().certificates().count(), 2);
+        let utf16 = one.encode_utf16().flat_map(u16::to_le_bytes);
+        let utf16 = [0xff, 0xfe].into_iter().chain(utf16).collect::<Vec<_>>();
+        assert_eq!(Authorities::from_pem(&utf16).unwrap_err(), InvalidAuthorities::Utf16);
+    }
+
+    #[test]
+    fn a_section_that_is_not_read_is_refused() {
+        let good = certificate();
+        let key = rcgen::KeyPair::generate().unwrap().serialize_pem();
+        for (file, line) in [
+            (key.clone(), 1),
+            (format!("{good}{key}"), good.lines().count() + 1),
+            (good.replace("CERTIFICATE", "TRUSTED CERTIFICATE"), 1),
+            (format!("\n  {}", good.replace('\n', "\n  ")), 2),
+            (good.replace('\n', " "), 1),
+        ] {
+            let refused = Authorities::from_pem(file.as_bytes()).unwrap_err();
+            assert_eq!(refused, InvalidAuthorities::Unread(line), "{file}");
         }
     }
 
@@ -94,7 +162,7 @@ mod tests {
         let good = certificate();
         let end = good.find("-----END").unwrap();
         for damaged in [&good[..end], &good.replacen("\nM", "\n!", 1)] {
-            let file = format!("{good}{damaged}");
+            let file = format!("{good}{damaged}\n{good}");
             let judged = Authorities::from_pem(file.as_bytes());
             assert_eq!(judged.unwrap_err(), InvalidAuthorities::Broken, "{file}");
         }

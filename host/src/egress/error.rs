@@ -1,6 +1,7 @@
 //! What went wrong with a request, in the words of `wasi:http`.
 
 use super::permit::Over;
+use super::tls::{OF_AUTHORITY, is_of_authority};
 use hyper_util::client::legacy;
 use std::error::Error as StdError;
 use std::fmt;
@@ -114,6 +115,9 @@ fn translate_rest(error: Cause<'_>) -> Error {
 
 fn translate_tls(error: &rustls::Error) -> Error {
     match error {
+        rustls::Error::InvalidCertificate(bad) if is_of_authority(bad) => {
+            Error::InternalError(Some(format!("TLS: {OF_AUTHORITY}")))
+        }
         // The reason is what people need, and only this case carries a text.
         rustls::Error::InvalidCertificate(_) => Error::InternalError(Some(format!("TLS: {error}"))),
         rustls::Error::AlertReceived(alert) => Error::TlsAlertReceived {

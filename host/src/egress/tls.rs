@@ -2,9 +2,21 @@
 
 use super::Authorities;
 use rustls::crypto::CryptoProvider;
-use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier, client::WantsClientCert};
+use rustls::{CertificateError, ClientConfig, ConfigBuilder, OtherError, RootCertStore};
+use rustls::{WantsVerifier, client::WantsClientCert};
 use rustls_platform_verifier::Verifier;
 use std::sync::Arc;
+
+/// The explanation of the errors of [`is_of_authority`].
+pub const OF_AUTHORITY: &str = "the server presents the certificate of an authority (CA:TRUE) as its own, which is not \
+    accepted, even from the file of trusted certificates; make the server's certificate with CA:FALSE, for example with \
+    openssl req -x509 and -addext basicConstraints=critical,CA:FALSE";
+
+/// Returns true if a server was refused because its certificate is that of an authority.
+pub fn is_of_authority(error: &CertificateError) -> bool {
+    let CertificateError::Other(OtherError(cause)) = error else { return false };
+    matches!(cause.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
+}
 
 /// Trusts the certificates that the platform trusts, and `more`. Reading them takes longer than
 /// all else at the start.

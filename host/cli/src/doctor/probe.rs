@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tenure::egress::Authorities;
-use tenure::program::http::trusting;
+use tenure::program::http::{OF_AUTHORITY, is_of_authority, trusting};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -119,6 +119,7 @@ fn explain(error: &std::io::Error) -> String {
                 "its certificate is for another name; check the endpoint, and DNS"
             }
             Bad::Revoked => "its certificate was revoked",
+            _ if is_of_authority(bad) => OF_AUTHORITY,
             _ => "its certificate is not accepted",
         },
         Some(rustls::Error::InvalidMessage(_)) => {

@@ -1,36 +1,57 @@
 //! The same over TLS, with a server that an authority of its own vouches for.
 
+use super::super::tls::OF_AUTHORITY;
 use super::super::turn::Connections;
 use super::super::{Authorities, Clients};
 use super::{Answers, Budget, Gate, Names, Outlet, TermHeader, for_ever, policy, send};
 use http::StatusCode;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
+use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, HandshakeKind, RootCertStore, ServerConfig};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+use wasmtime_wasi_http::Error;
 
-struct Server {
-    address: SocketAddr,
+pub(super) struct Server {
+    pub(super) address: SocketAddr,
     /// The certificate of the authority, in PEM.
-    authority: String,
+    pub(super) authority: String,
     /// Trusts the authority, and no other.
     client: ClientConfig,
     /// For each connection how it began, and the head of its first request.
     seen: Arc<Mutex<Vec<(HandshakeKind, String)>>>,
 }
 
-async fn server() -> Server {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+pub(super) async fn server() -> Server {
     let mut params = CertificateParams::new([]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    let params =
+        CertificateParams::new(["127.0.0.1".to_owned(), "account.test".to_owned()]).unwrap();
     let certificate = params.signed_by(&key, &authority).unwrap().der().clone();
+    serve(authority.as_ref(), certificate, &key).await
+}
+
+/// A server whose certificate is its own authority.
+async fn self_signed(is_ca: IsCa) -> Server {
+    let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    params.is_ca = is_ca;
+    let key = KeyPair::generate().unwrap();
+    let copy = KeyPair::try_from(key.serialize_der()).unwrap();
+    let authority = CertifiedIssuer::self_signed(params, key).unwrap();
+    serve(authority.as_ref(), authority.der().clone(), &copy).await
+}
+
+async fn serve(
+    authority: &Certificate,
+    certificate: CertificateDer<'static>,
+    key: &KeyPair,
+) -> Server {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let config = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -105,6 +126,22 @@ async fn the_component_trusts_whom_it_is_told_to_trust() {
     let refused = send(&component(&server, &other.authority), &url, "").await.unwrap_err();
     assert!(format!("{refused:?}").contains("TLS: "), "{refused:?}");
     assert_eq!(server.seen.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_trusted_by_itself_is_accepted_unless_it_is_of_an_authority() {
+    let single = self_signed(IsCa::ExplicitNoCa).await;
+    let answer =
+        send(&component(&single, &single.authority), &format!("https://{}/", single.address), "")
+            .await;
+    assert_eq!(answer.unwrap(), (StatusCode::OK, "ok".to_owned()));
+
+    let of_authority = self_signed(IsCa::Ca(BasicConstraints::Unconstrained)).await;
+    let url = format!("https://{}/", of_authority.address);
+    let refused =
+        send(&component(&of_authority, &of_authority.authority), &url, "").await.unwrap_err();
+    let Error::InternalError(Some(text)) = refused else { panic!("{refused:?}") };
+    assert_eq!(text, format!("TLS: {OF_AUTHORITY}"));
 }
 
 #[tokio::test]
