@@ -7,6 +7,7 @@ use super::percent;
 use super::problem::Problem;
 use super::rfc3339;
 use super::secret::Secret;
+use super::shared_key::is_signature;
 use tenure_base::prelude::*;
 
 /// Parameters that belong to a request and not to a signature.
@@ -23,7 +24,7 @@ impl Sas {
     /// Reads a token, with or without the question mark in front.
     ///
     /// # Errors
-    /// Everything that would keep an election from working with it, as far as the token tells.
+    /// Everything in the token that keeps it from reading an election's blob.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         let text = text.trim();
         let sas = Self(Secret::from(text.strip_prefix('?').unwrap_or(text)));
@@ -67,6 +68,13 @@ impl Sas {
         self.get("sr") == Some("b")
     }
 
+    /// True if it permits the operations of a letter of `sp`. With a stored access policy (`si`) only the service
+    /// knows, and this is true.
+    pub fn permits(&self, letter: u8) -> bool {
+        let letters = self.get("sp").unwrap_or_default();
+        self.get("si").is_some() || letters.as_bytes().contains(&letter)
+    }
+
     fn get(&self, name: &str) -> Option<&str> {
         self.query()
             .split('&')
@@ -97,6 +105,17 @@ impl Sas {
                 complain(format!("the SAS has no {name}"), COPY_IT);
             }
         }
+        let signature = self.get("sig").unwrap_or_default();
+        let once = percent::decode_text(signature);
+        if !signature.is_empty() && !is_signature(&once) {
+            let problem = match is_signature(&percent::decode_text(&once)) {
+                true => "the signature of the SAS (sig) is percent-encoded twice",
+                false => {
+                    "the signature of the SAS (sig) is cut short or changed: it is not Base64 of 32 bytes"
+                }
+            };
+            complain(problem.into(), COPY_IT);
+        }
         for name in OF_REQUESTS {
             if self.get(name).is_some() {
                 let problem =
@@ -126,20 +145,11 @@ impl Sas {
             ),
             (None, None) => complain("the SAS has neither sr nor ss".into(), COPY_IT),
         }
-        // With a stored access policy (si) the permissions are the policy's.
-        if self.get("si").is_none() {
-            let missing: Vec<_> = [(b'r', "read"), (b'w', "write")]
-                .into_iter()
-                .filter(|(letter, _)| !letters("sp").as_bytes().contains(letter))
-                .map(|(letter, name)| format!("{name} ({})", char::from(letter)))
-                .collect();
-            if !missing.is_empty() {
-                let problem = format!("the SAS does not permit to {}", missing.join(" and to "));
-                complain(
-                    problem,
-                    "an election reads its blob, leases it and writes its record: make a SAS with sp=rcw",
-                );
-            }
+        if !self.permits(b'r') {
+            complain(
+                "the SAS does not permit reading (r)".into(),
+                "make a SAS with sp=rcw for a candidate, or with sp=r for looking only",
+            );
         }
         problems
     }
@@ -183,7 +193,9 @@ mod tests {
         }
     }
 
-    const GOOD: &str = "sp=rcw&st=2026-01-01T00:00:00Z&se=2027-01-01T00:00:00Z&spr=https&sv=2022-11-02&sr=c&sig=c2ln%3D";
+    const GOOD: &str = "sp=rcw&st=2026-01-01T00:00:00Z&se=2027-01-01T00:00:00Z&spr=https&sv=2022-11-02&sr=c&sig=c2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2k%3D";
+
+    const SIGNATURE: &str = "c2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2k=";
 
     fn problems(text: &str) -> Vec<String> {
         Sas::parse(text).unwrap_err().into_iter().map(|problem| problem.problem).collect()
@@ -194,9 +206,14 @@ mod tests {
         for good in [
             GOOD,
             &format!(" ?{GOOD}\n"),
-            "sv=2022-11-02&ss=bfqt&srt=sco&sp=rwdlacupiytfx&se=2027-01-01&sig=x",
-            "sv=2022-11-02&sr=b&si=policy&sig=x",
-            "skoid=1&sktid=2&skt=3&ske=4&sks=b&skv=2022-11-02&sp=rw&sv=2022-11-02&sr=b&sig=x",
+            &format!(
+                "sv=2022-11-02&ss=bfqt&srt=sco&sp=rwdlacupiytfx&se=2027-01-01&sig={SIGNATURE}"
+            ),
+            &format!("sv=2022-11-02&sr=b&si=policy&sig={SIGNATURE}"),
+            &format!(
+                "skoid=1&sktid=2&skt=3&ske=4&sks=b&skv=2022-11-02&sp=rw&sv=2022-11-02&sr=b&sig={SIGNATURE}"
+            ),
+            &format!("sv=2022-11-02&sr=b&sp=r&sig={SIGNATURE}"),
         ] {
             assert!(Sas::parse(good).is_ok(), "{good}: {:?}", problems(good));
         }
@@ -211,13 +228,17 @@ mod tests {
             ("?", vec!["is empty"]),
             ("sv=1&sr=c&sp=rw&sig=a b", vec!["characters that cannot be in one"]),
             ("sv=1&sr=c&sp=rw&sig=a+b", vec!["characters that cannot be in one"]),
-            ("sig=x", vec!["no sv", "neither sr nor ss", "read (r) and to write (w)"]),
-            ("sv=1&sr=c&sp=rl&sig=x", vec!["does not permit to write (w)"]),
+            ("sig=<sig>", vec!["no sv", "neither sr nor ss", "does not permit reading (r)"]),
+            ("sv=1&sr=c&sp=wl&sig=<sig>", vec!["does not permit reading (r)"]),
             ("sv=1&sr=s&sp=rw&sig=", vec!["no sig", "neither a blob nor a container"]),
-            ("sv=1&ss=q&srt=sc&sp=rw&sig=x", vec!["ss has no b", "srt has no o"]),
-            ("sv=1&sr=c&sp=rw&sig=x&comp=lease", vec!["parameter comp"]),
+            ("sv=1&ss=q&srt=sc&sp=rw&sig=<sig>", vec!["ss has no b", "srt has no o"]),
+            ("sv=1&sr=c&sp=rw&sig=<sig>&comp=lease", vec!["parameter comp"]),
+            ("sv=1&sr=c&sp=rw&sig=c2ln", vec!["is not Base64 of 32 bytes"]),
+            ("sv=1&sr=c&sp=rw&sig=<sig>Q", vec!["is not Base64 of 32 bytes"]),
+            ("sv=1&sr=c&sp=rw&sig=<twice>", vec!["is percent-encoded twice"]),
         ] {
-            let problems = problems(text);
+            let twice = SIGNATURE.replace('=', "%253D");
+            let problems = problems(&text.replace("<sig>", SIGNATURE).replace("<twice>", &twice));
             assert_eq!(problems.len(), expected.len(), "{text}: {problems:?}");
             for (problem, part) in problems.iter().zip(expected) {
                 assert!(problem.contains(part), "{text}: {problem}");
@@ -234,11 +255,12 @@ mod tests {
             ("se=2026-01-01T00:01Z", "expires at 2026-01-01T00:01:00Z"),
             ("st=2026-02-01T00:00:00Z&se=2026-03-01", "not valid before 2026-02-01T00:00:00Z"),
         ] {
-            let sas = Sas::parse(&format!("sp=rw&{times}&sv=1&sr=c&sig=x")).unwrap();
+            let sas = Sas::parse(&format!("sp=rw&{times}&sv=1&sr=c&sig={SIGNATURE}")).unwrap();
             let told = sas.times(now).unwrap();
             assert!(told.contains(expected), "{times}: {told}");
         }
-        assert_eq!(Sas::parse("si=policy&sv=1&sr=c&sig=x").unwrap().times(now), None);
+        let by_policy = Sas::parse(&format!("si=policy&sv=1&sr=c&sig={SIGNATURE}")).unwrap();
+        assert_eq!(by_policy.times(now), None);
     }
 
     #[test]

@@ -37,6 +37,11 @@ impl Key {
     }
 }
 
+/// True if the text is Base64 of an HMAC-SHA256, as in a signature of a request or of a SAS.
+pub fn is_signature(text: &str) -> bool {
+    STANDARD.decode(text).is_ok_and(|bytes| bytes.len() == 32)
+}
+
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(..)")

@@ -1,13 +1,14 @@
 //! What is answered to the request for a token.
 //!
-//! The sources differ in how they say how long a token is good: `expires_in` (seconds) or `expires_on`
-//! (seconds since 1970), each as a number or as a string.
+//! Endpoints give a token's end as `expires_in` (seconds) or as `expires_on` (seconds since 1970). Each can be a
+//! number or a string, with or without decimals; `expires_on` can also be a date in one of three forms.
 
 use core::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tenure_base::json::{Member, members};
 
+use super::rfc3339;
 use super::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_base::text::cut;
@@ -47,7 +48,8 @@ struct Body(Vec<(String, Member)>);
 
 impl Body {
     fn read(body: &[u8]) -> Option<Self> {
-        members(core::str::from_utf8(body).ok()?).map(Self)
+        let text = core::str::from_utf8(body).ok()?;
+        members(text.strip_prefix('\u{feff}').unwrap_or(text)).map(Self)
     }
 
     fn get(&self, wanted: &str) -> Option<&Member> {
@@ -61,10 +63,11 @@ impl Body {
         }
     }
 
-    /// A number, or a string that is one.
-    fn seconds(&self, name: &str) -> Option<u64> {
+    /// A number or a string. `null` counts as absent.
+    fn value(&self, name: &str) -> Option<&str> {
         match self.get(name) {
-            Some(Member::Text(text) | Member::Plain(text)) => text.trim().parse().ok(),
+            Some(Member::Text(text)) => Some(text.trim()),
+            Some(Member::Plain(text)) if text != "null" => Some(text),
             _ => None,
         }
     }
@@ -89,9 +92,13 @@ impl Token {
         let token = body.text("access_token").filter(|token| is_token(token));
         let token = token.ok_or(NoToken::Nonsense("the answer has no access_token"))?;
         let now = u64::try_from(now.timestamp()).unwrap_or(0);
-        // By a clock that is wrong it may seem to be over: then the service is the judge.
-        let until = || Some(body.seconds("expires_on")?.saturating_sub(now).max(LEAST));
-        match body.seconds("expires_in").or_else(until) {
+        let (expires_in, expires_on) = (body.value("expires_in"), body.value("expires_on"));
+        // A clock that is wrong can make the token look expired. The service decides then.
+        let until = || Some(expires_on.and_then(instant)?.saturating_sub(now).max(LEAST));
+        match expires_in.and_then(whole_seconds).or_else(until) {
+            None if expires_in.or(expires_on).is_some() => {
+                Err(NoToken::Nonsense("the answer's expires_in or expires_on cannot be read"))
+            }
             None => Err(NoToken::Nonsense("the answer has neither expires_in nor expires_on")),
             Some(0) => Err(NoToken::Nonsense("the token has expired already")),
             Some(seconds) => Ok(Self {
@@ -100,6 +107,38 @@ impl Token {
             }),
         }
     }
+}
+
+/// Seconds, without their decimals.
+fn whole_seconds(text: &str) -> Option<u64> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    decimals.bytes().all(|byte| byte.is_ascii_digit()).then(|| whole.parse().ok()).flatten()
+}
+
+/// Seconds since 1970, or a date: `2026-01-02T03:04:05Z`, `01/02/2026 03:04:05 +00:00` or
+/// `1/2/2026 3:04:05 AM +00:00`.
+fn instant(text: &str) -> Option<u64> {
+    if let Some(seconds) = whole_seconds(text) {
+        return Some(seconds);
+    }
+    let date = rfc3339::parse(text).or_else(|| rfc3339::parse(&rearranged(text)?))?;
+    u64::try_from(date.timestamp()).ok()
+}
+
+/// Turns the month-first forms into RFC 3339.
+fn rearranged(text: &str) -> Option<String> {
+    let mut parts = text.split_ascii_whitespace();
+    let mut date = parts.next()?.split('/');
+    let (month, day, year) = (date.next()?, date.next()?, date.next()?);
+    let (hour, rest) = parts.next()?.split_once(':')?;
+    let hour: u32 = hour.parse().ok()?;
+    let (hour, offset) = match parts.next() {
+        Some("AM") if hour <= 12 => (hour % 12, parts.next()),
+        Some("PM") if hour <= 12 => (hour % 12 + 12, parts.next()),
+        offset => (hour, offset),
+    };
+    let offset = offset.unwrap_or("Z");
+    Some(format!("{year}-{month:0>2}-{day:0>2}T{hour:02}:{rest}{offset}"))
 }
 
 /// Whether it can be put into a header as it is.
@@ -134,10 +173,6 @@ mod tests {
         Token::read(status, body.as_bytes(), DateTime::from_timestamp(1_000_000, 0).unwrap())
     }
 
-    fn seconds(body: &str) -> u64 {
-        read(200, body).unwrap().valid_for.as_secs()
-    }
-
     #[test]
     fn every_way_to_tell_the_end_is_understood() {
         for (ends, expected) in [
@@ -148,9 +183,28 @@ mod tests {
             (r#""expires_on":999"#, 60),
             (r#""expires_in":"10","expires_on":"1000060""#, 10),
             (r#""expires_in":999999999"#, 86_400),
+            (r#""expires_in":"3599.0""#, 3599),
+            (r#""expires_in":3599.99"#, 3599),
+            (r#""expires_in":null,"expires_on":"1000090""#, 90),
+            (r#""expires_on":1000090.5"#, 90),
+            (r#""expires_on":"1000090.0""#, 90),
+            // The instant 1,000,090 is 1970-01-12T13:48:10Z.
+            (r#""expires_on":"1970-01-12T13:48:10Z""#, 90),
+            (r#""expires_on":"1970-01-12T15:48:10.25+02:00""#, 90),
+            (r#""expires_on":"1970-01-12 13:48:10+00:00""#, 90),
+            (r#""expires_on":"01/12/1970 13:48:10 +00:00""#, 90),
+            (r#""expires_on":"1/12/1970 1:48:10 PM +00:00""#, 90),
+            (r#""expires_on":"01/12/1970 03:48:10 PM +02:00""#, 90),
+            (r#""expires_on":"1/13/1970 12:48:10 AM +11:00""#, 90),
         ] {
-            let body = format!(r#"{{"access_token":"ey","token_type":"Bearer",{ends}}}"#);
-            assert_eq!(seconds(&body), expected, "{body}");
+            for mark in ["", "\u{feff}"] {
+                let body = format!(r#"{mark}{{"access_token":"ey","token_type":"Bearer",{ends}}}"#);
+                assert_eq!(
+                    read(200, &body).map(|token| token.valid_for.as_secs()),
+                    Ok(expected),
+                    "{body}"
+                );
+            }
         }
     }
 
@@ -197,7 +251,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_end_that_cannot_be_read_is_not_called_absent() {
+        for end in [
+            "soon",
+            "",
+            "-1",
+            "13/12/1970 13:48:10 +00:00",
+            "1/12/1970 13:48:10 PM +00:00",
+            "1e400",
+        ] {
+            let body = format!(r#"{{"access_token":"ey","expires_on":"{end}"}}"#);
+            let Err(NoToken::Nonsense(told)) = read(200, &body) else { panic!("{body}") };
+            assert!(told.contains("cannot be read"), "{end}: {told}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn an_end_in_any_form_does_not_panic(end in "[0-9/: TZ+.-]{0,30}( ?[AaPp][Mm])?|\\PC{0,20}") {
+            let body = serde_json::json!({"access_token": "ey", "expires_on": end}).to_string();
+            let _ = read(200, &body);
+        }
+
         #[test]
         fn anything_can_come(status: u16, body in any::<Vec<u8>>()) {
             let _ = Token::read(status, &body, DateTime::UNIX_EPOCH);

@@ -1,4 +1,4 @@
-//! Looking for a text in another one. The search of the standard library is made for long texts; it
+//! Looking for a text in another one, and quotation marks around a value. The search of the standard library is made for long texts; it
 //! is 3 KB of component. (Its `contains` of a character is half of that, for those that are not ASCII;
 //! `as_bytes().contains` is next to nothing.)
 
@@ -10,6 +10,19 @@ pub fn cut<'t>(text: &'t str, mark: &str) -> Option<(&'t str, &'t str)> {
         let (before, rest) = text.split_at_checked(at)?;
         Some((before, rest.strip_prefix(mark)?))
     })
+}
+
+/// The problem with a value in quotation marks.
+pub const QUOTED: &str = "the value is in quotation marks";
+
+/// The advice for it.
+pub const QUOTED_ADVICE: &str =
+    "leave them out; a shell removes them, but a container's environment and a file do not";
+
+/// True if a value still has the quotation mark that a shell would have removed.
+#[must_use]
+pub fn is_quoted(value: &str) -> bool {
+    matches!(value.trim().as_bytes(), [b'"' | b'\'', ..])
 }
 
 #[cfg(test)]

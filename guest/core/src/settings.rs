@@ -22,6 +22,7 @@ use tenure_azure::name::BlobName;
 use tenure_base::duration::{format_duration, parse_duration};
 use tenure_base::prelude::*;
 use tenure_base::secret::shown;
+use tenure_base::text::{QUOTED, QUOTED_ADVICE, is_quoted};
 
 /// The variables, by the names that Azure users know and docs/configuration.md lists.
 pub mod variable {
@@ -191,7 +192,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The variable by which a host has it observe: `true`. It is no setting: people do not set it.
+    /// The variable by which a host declares that nothing is written: `true`. The host sets it, not the user.
     pub const OBSERVE: &str = "TENURE_OBSERVE";
 
     /// Reads and judges all variables. A variable that is set but empty counts as not set.
@@ -277,7 +278,7 @@ impl<'e> Reader<'e> {
         let priority = reader.priority();
         let max_tenure = reader.max_tenure(timings.as_ref());
         let warm_up = reader.warm_up();
-        let observes = reader.get(Settings::OBSERVE).is_some_and(|value| value == "true");
+        let observes = reader.observes();
         match (election, account, timings) {
             (Some(election), Some(chosen), Some(timings)) if reader.complaints.is_empty() => {
                 let Chosen { account, note } = chosen;
@@ -307,6 +308,10 @@ impl<'e> Reader<'e> {
         self.environment.variable(setting).filter(|value| !value.trim().is_empty())
     }
 
+    fn observes(&self) -> bool {
+        self.get(Settings::OBSERVE).is_some_and(|value| value == "true")
+    }
+
     fn complain(&mut self, setting: &'static str, problem: impl AsRef<str>, advice: &str) {
         self.note(setting, problem.as_ref(), advice);
     }
@@ -320,6 +325,8 @@ impl<'e> Reader<'e> {
     // In one place: there are very many complaints.
     #[inline(never)]
     fn note(&mut self, setting: &'static str, problem: &str, advice: &str) {
+        let is_quoted = self.environment.variable(setting).is_some_and(|value| is_quoted(&value));
+        let (problem, advice) = if is_quoted { (QUOTED, QUOTED_ADVICE) } else { (problem, advice) };
         let (problem, advice) = (problem.into(), advice.into());
         self.complaints.push(Complaint { setting, problem, advice });
     }

@@ -77,6 +77,10 @@ impl Subjects {
         let (mut each, mut interval) = (Vec::new(), None);
         for given in std::mem::take(&mut elections.given) {
             let mut configuration = Configuration::of_look(given);
+            // The doctor also tests what a candidate writes.
+            if line.command != "doctor" {
+                configuration.settings.set(names::OBSERVE, "true");
+            }
             let judged = configuration.component_on(&shared, clock).await;
             let component = judged.map_err(Refusal::Unable)?;
             interval = configuration.duration(&INTERVAL);

@@ -5,11 +5,13 @@ mod agreement;
 
 use crate::PROGRAM;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use tenure_store::sas::Scope;
 use tenure_tests::credential::with_sas;
-use tenure_tests::{Access, BEAT_HANDLER, Group, Outsider, Sink, Store, needs};
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Outsider, Sink, Store, needs};
+use tokio::process::Command;
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -50,6 +52,42 @@ async fn leads_and_runs_its_turns(store: Store) {
     for said in [candidate.transcript(), successor.transcript()] {
         assert!(!said.contains("sig="), "{said}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sas_for_reading_shows_the_election_and_cannot_contend() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let (container, _) = group.election.split_once('/').unwrap();
+    let access = with_container(&group.connection_string, container, "r");
+    let mut leader = group.start("ada", &[]).unwrap();
+    leader.event("turn-ended", SOON).await;
+    let command = |arguments: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).args(["--election", &group.election]).stdin(Stdio::null());
+        access.give(&mut command);
+        command
+    };
+    for arguments in [["status"], ["history"]] {
+        let output = command(&arguments).output().await.unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
+        assert!(shown.contains("ada"), "{arguments:?}: {shown}");
+    }
+    let json = ["--log", "json", "--listen", "127.0.0.1:0"];
+    let observe = command(&[&["observe"][..], &json].concat());
+    let mut observer = Candidate::spawn("observer", observe).unwrap();
+    let following = observer.event("following", SOON).await;
+    assert_eq!(following.event["leader"], "ada", "{following:?}");
+    observer.terminate(SOON).await.unwrap();
+
+    let run = command(&["run", "--every", "5s", "--", "true"]).output().await.unwrap();
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(2), "{said}");
+    assert!(said.contains("the SAS does not permit writing (w)"), "{said}");
+    leader.terminate(SOON).await.unwrap();
 }
 
 async fn a_sas_of_another_container_is_refused_by_azurite_and_explained() {

@@ -8,6 +8,7 @@ use super::super::sas::Sas;
 use super::super::shared_key::Key;
 use super::{Account, Credential, complain, is_account_name, judge_transport};
 use tenure_base::prelude::*;
+use tenure_base::text::{QUOTED, QUOTED_ADVICE, is_quoted};
 
 const EMULATOR_NAME: &str = "devstoreaccount1";
 /// Public: every emulator and its documentation has it.
@@ -16,6 +17,10 @@ const EMULATOR_KEY: &str =
 
 pub(super) fn read(text: &str) -> Result<Account, Vec<Problem>> {
     let mut problems = Vec::new();
+    if is_quoted(text) {
+        complain(&mut problems, QUOTED, QUOTED_ADVICE);
+        return Err(problems);
+    }
     let pieces = Pieces::split(text, &mut problems);
     let parts = if text.trim().is_empty() {
         complain(&mut problems, "the connection string is empty", COPY_IT);
@@ -33,6 +38,10 @@ pub(super) fn read(text: &str) -> Result<Account, Vec<Problem>> {
 
 const COPY_IT: &str = "copy it again from the account's page \"Access keys\"";
 
+const KNOWN_KEYS: &str = "correct it or leave it out; the keys are UseDevelopmentStorage, \
+     DevelopmentStorageProxyUri, DefaultEndpointsProtocol, AccountName, AccountKey, EndpointSuffix, BlobEndpoint and \
+     SharedAccessSignature";
+
 /// Every key that means something here.
 pub(super) const KEYS: [&str; 8] = [
     "UseDevelopmentStorage",
@@ -44,6 +53,26 @@ pub(super) const KEYS: [&str; 8] = [
     "BlobEndpoint",
     "SharedAccessSignature",
 ];
+
+/// The services whose `…Endpoint` and `…SecondaryEndpoint` a connection string can have. `BlobEndpoint` is in
+/// [`KEYS`].
+const SERVICES: [&str; 6] = ["Blob", "Queue", "Table", "File", "Dfs", "Web"];
+
+/// True for keys that other clients read and that do not change where blobs are.
+fn is_foreign(key: &str) -> bool {
+    let ends = ["Endpoint", "SecondaryEndpoint"];
+    key.eq_ignore_ascii_case("AccountKeyName")
+        || SERVICES.iter().any(|service| {
+            ends.iter().any(|end| {
+                key.len() == service.len() + end.len()
+                    && key.get(..service.len()).is_some_and(|s| s.eq_ignore_ascii_case(service))
+                    && key.get(service.len()..).is_some_and(|e| e.eq_ignore_ascii_case(end))
+            })
+        })
+}
+
+/// The longest key that is quoted. A longer one can be a secret.
+const LONGEST_KEY: usize = 32;
 
 /// The pieces by key. Keys of other services (`QueueEndpoint=…`) are passed over.
 struct Pieces<'a>(Vec<(&'static str, &'a str)>);
@@ -63,8 +92,20 @@ impl<'a> Pieces<'a> {
                 );
                 continue;
             };
-            let Some(key) = KEYS.into_iter().find(|known| known.eq_ignore_ascii_case(key.trim()))
-            else {
+            let key = key.trim();
+            let Some(key) = KEYS.into_iter().find(|known| known.eq_ignore_ascii_case(key)) else {
+                if !is_foreign(key) {
+                    let is_name = (1..=LONGEST_KEY).contains(&key.len())
+                        && key.bytes().all(|byte| byte.is_ascii_alphabetic());
+                    let problem = match is_name {
+                        true => format!("a connection string has no key {key}"),
+                        false => format!(
+                            "piece {} of the connection string has a key that is none",
+                            index + 1
+                        ),
+                    };
+                    complain(problems, &problem, KNOWN_KEYS);
+                }
                 continue;
             };
             if pieces.get(key).is_some() {

@@ -3,6 +3,7 @@ use super::*;
 use proptest::prelude::*;
 
 const KEY: &str = "c2VjcmV0c2VjcmV0";
+const SIGNATURE: &str = "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2U=";
 
 fn read(text: &str) -> Result<(String, String), Vec<String>> {
     match Account::from_connection_string(text) {
@@ -58,7 +59,7 @@ fn good_connection_strings() {
             "http://host:1/a",
         ),
         (
-            "AccountName=acc;AccountKey=<key>;QueueEndpoint=junk;SomethingNew=1;SharedAccessSignature=x",
+            "AccountName=acc;AccountKey=<key>;QueueEndpoint=junk;DfsSecondaryEndpoint=x;WEBENDPOINT=y;SharedAccessSignature=x",
             "acc",
             "https://acc.blob.core.windows.net",
         ),
@@ -76,7 +77,7 @@ fn good_connection_strings() {
 
 #[test]
 fn bad_connection_strings_get_every_complaint() {
-    let bad: [(&str, &[&str]); 28] = [
+    let bad: [(&str, &[&str]); 33] = [
         ("", &["is empty"]),
         (" \n", &["is empty"]),
         (";;", &["neither AccountKey", "no AccountName"]),
@@ -104,16 +105,30 @@ fn bad_connection_strings_get_every_complaint() {
             "AccountName=acc;AccountKey=<key>;BlobEndpoint=https://acc.blob.core.windows.net/jobs",
             &["BlobEndpoint has a path"],
         ),
-        ("SharedAccessSignature=sv=1&sr=c&sp=rw&sig=<key>", &["no AccountName"]),
-        ("AccountName=acc;SharedAccessSignature=sv=1&sig=<key>", &["neither sr nor ss", "read"]),
+        ("SharedAccessSignature=sv=1&sr=c&sp=rw&sig=<sig>", &["no AccountName"]),
+        ("AccountName=acc;SharedAccessSignature=sv=1&sig=<sig>", &["neither sr nor ss", "read"]),
         (
-            "BlobEndpoint=http://acc.blob.local;SharedAccessSignature=sv=1&sr=c&sp=rw&sig=<key>",
+            "BlobEndpoint=http://acc.blob.local;SharedAccessSignature=sv=1&sr=c&sp=rw&sig=<sig>",
             &["could be read by anyone"],
         ),
         (
-            "BlobEndpoint=http://127.0.0.1:1/acc;SharedAccessSignature=spr=https&sv=1&sr=c&sp=rw&sig=<key>",
+            "BlobEndpoint=http://127.0.0.1:1/acc;SharedAccessSignature=spr=https&sv=1&sr=c&sp=rw&sig=<sig>",
             &["for https only"],
         ),
+        (
+            "AccountName=acc;AccountKey=<key>;BlobEndpont=https://acc.blob.local",
+            &["has no key BlobEndpont"],
+        ),
+        (
+            "AccountName=acc;AccountKey=<key>;sv=1;blob2=x",
+            &["has no key sv", "piece 4 of the connection string has a key that is none"],
+        ),
+        (
+            "\"BlobEndpoint=https://acc.blob.local;AccountName=acc;AccountKey=<key>\"",
+            &["quotation"],
+        ),
+        ("'AccountName=acc;AccountKey=<key>'", &["quotation"]),
+        ("\"AccountName=acc;AccountKey=<key>", &["quotation"]),
         ("UseDevelopmentStorage=yes", &["not \"true\""]),
         ("UseDevelopmentStorage=true;AccountName=acc;AccountKey=<key>", &["both", "both"]),
         (
@@ -122,7 +137,7 @@ fn bad_connection_strings_get_every_complaint() {
         ),
     ];
     for (text, complaints) in bad {
-        let text = text.replace("<key>", KEY);
+        let text = text.replace("<key>", KEY).replace("<sig>", SIGNATURE);
         let problems = read(&text).unwrap_err();
         assert_eq!(problems.len(), complaints.len(), "{text}: {problems:?}");
         for (problem, complaint) in problems.iter().zip(complaints) {
@@ -133,7 +148,7 @@ fn bad_connection_strings_get_every_complaint() {
 
 #[test]
 fn a_sas_goes_with_an_account_or_an_endpoint() {
-    let sas = "SharedAccessSignature=?sp=rcw&spr=https&sv=2022-11-02&sr=c&sig=c2ln%3D";
+    let sas = "SharedAccessSignature=?sp=rcw&spr=https&sv=2022-11-02&sr=c&sig=c2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2k%3D";
     for (text, name, endpoint) in [
         ("AccountName=acc", "acc", "https://acc.blob.core.windows.net"),
         (
@@ -150,7 +165,7 @@ fn a_sas_goes_with_an_account_or_an_endpoint() {
         let Credential::Sas(sas) = account.credential() else { panic!("{account:?}") };
         assert!(sas.query().starts_with("sp=rcw"));
     }
-    let local = "BlobEndpoint=http://localhost:1/acc;SharedAccessSignature=sv=1&sr=c&sp=rw&sig=x";
+    let local = "BlobEndpoint=http://localhost:1/acc;SharedAccessSignature=sv=1&sr=c&sp=rw&sig=c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2U=";
     assert!(read(local).is_ok());
 }
 

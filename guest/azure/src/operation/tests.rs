@@ -180,7 +180,7 @@ fn each_operation_is_the_request_of_the_reference() {
 
 #[test]
 fn a_sas_is_in_the_query_and_nowhere_else() {
-    let sas = "sp=rcw&sv=2022-11-02&sr=c&sig=c2ln%3D";
+    let sas = "sp=rcw&sv=2022-11-02&sr=c&sig=c2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2k%3D";
     let text =
         format!("BlobEndpoint=https://acc.blob.core.windows.net;SharedAccessSignature={sas}");
     let account = Account::from_connection_string(&text).unwrap();

@@ -89,6 +89,18 @@ impl Reader<'_> {
         if kind != Kind::Sas {
             self.agree_with_sas(&account);
         }
+        if let Credential::Sas(sas) = account.credential()
+            && !sas.permits(b'w')
+            && !self.observes()
+        {
+            let setting = match kind {
+                Kind::ConnectionString => variable::CONNECTION_STRING,
+                _ => variable::SAS_TOKEN,
+            };
+            let advice =
+                "an election leases its blob and writes its record: make a SAS with sp=rcw";
+            self.complain(setting, "the SAS does not permit writing (w)", advice);
+        }
         let note = note(kind, forced.is_some(), &set, &account);
         Some(Chosen { account, note })
     }

@@ -4,6 +4,7 @@ use super::super::{Reader, variable};
 use crate::environment::read_secret;
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
+use tenure_base::text::{QUOTED, QUOTED_ADVICE, is_quoted};
 
 /// Secrets that may stand in a file, which `NAME_FILE` names, and is read again at each step.
 static IN_FILES: [(&str, &str); 6] = [
@@ -33,13 +34,23 @@ impl Reader<'_> {
         let Some((file_name, path)) =
             file_of(name).and_then(|name| Some((name, self.given(name)?)))
         else {
-            return given.map(|text| text.trim().into());
+            return given.and_then(|text| self.unquoted(name, text.trim().into()));
         };
         if given.is_some() {
             let problem = format!("excludes {name}");
             self.complain(file_name, problem, "keep one of the two");
         }
-        self.file(file_name, path)
+        let text = self.file(file_name, path)?;
+        self.unquoted(file_name, text)
+    }
+
+    /// No secret begins with a quotation mark.
+    fn unquoted(&mut self, name: &'static str, secret: Secret) -> Option<Secret> {
+        if is_quoted(secret.reveal()) {
+            self.complain(name, QUOTED, QUOTED_ADVICE);
+            return None;
+        }
+        Some(secret)
     }
 
     pub(super) fn file(&mut self, name: &'static str, path: String) -> Option<Secret> {

@@ -4,7 +4,8 @@ use chrono::DateTime;
 use proptest::prelude::*;
 
 const KEY: &str = "c2VjcmV0a2V5";
-const SAS: &str = "sp=rcw&se=2027-01-01&sv=2022-11-02&sr=c&sig=c2VjcmV0";
+const SAS: &str =
+    "sp=rcw&se=2027-01-01&sv=2022-11-02&sr=c&sig=c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2U=";
 const STRING: &str = "AccountName=tenure;AccountKey=c2VjcmV0a2V5";
 
 fn read(pairs: &[(&str, &str)]) -> Result<Settings, Vec<Complaint>> {
@@ -189,7 +190,14 @@ fn contradictions_and_what_is_missing_are_told_at_once() {
             "is not for the account",
         ),
         (vec![ACCOUNT, (variable::KEY, "c2VjcmV0?")], variable::KEY, "not base64"),
-        (vec![ACCOUNT, (variable::SAS_TOKEN, "sp=r&sig=c2VjcmV0")], variable::SAS_TOKEN, "no sv"),
+        (
+            vec![
+                ACCOUNT,
+                (variable::SAS_TOKEN, "sp=rw&sig=c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2U="),
+            ],
+            variable::SAS_TOKEN,
+            "no sv",
+        ),
         (vec![ACCOUNT, (variable::AUTH_TOKEN, "a b")], variable::AUTH_TOKEN, "characters"),
         (vec![ACCOUNT, (variable::CLIENT_SECRET, "s")], variable::TENANT_ID, "not set"),
         (
@@ -311,4 +319,37 @@ fn what_nobody_set_is_not_complained_of() {
     let told = complaints(&[APPLICATION[0], APPLICATION[1], (variable::CLIENT_SECRET, "s")]);
     let about: Vec<_> = told.iter().map(|(name, _)| *name).collect();
     assert_eq!(about, [variable::ACCOUNT], "{told:?}");
+}
+
+#[test]
+fn writing_is_required_of_a_sas_where_something_is_written() {
+    let sas = SAS.replace("sp=rcw", "sp=r");
+    let string = format!("AccountName=tenure;SharedAccessSignature={sas}");
+    for setting in
+        [(variable::SAS_TOKEN, sas.as_str()), (variable::CONNECTION_STRING, string.as_str())]
+    {
+        let found = complaints(&[ACCOUNT, setting]);
+        let [(name, problem)] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(*name, setting.0);
+        assert!(problem.contains("does not permit writing (w)"), "{problem}");
+        let looks = read(&[ACCOUNT, setting, (Settings::OBSERVE, "true")]);
+        assert!(looks.is_ok(), "{looks:?}");
+    }
+}
+
+#[test]
+fn quotation_marks_around_a_value_are_named() {
+    for (setting, value) in [
+        (variable::CONNECTION_STRING, format!("\"{STRING}\"")),
+        (variable::KEY, format!("'{KEY}'")),
+        (variable::SAS_TOKEN, format!("\"{SAS}\"")),
+        (variable::AUTH_TOKEN, "\"ey.a\"".into()),
+        (variable::ACCOUNT, "\"tenure\"".into()),
+        (variable::SERVICE_ENDPOINT, "'https://tenure.blob.core.windows.net'".into()),
+        (variable::CREDENTIAL, "'sas'".into()),
+    ] {
+        let found = complaints(&[(setting, &value), (variable::ACCOUNT, "tenure")]);
+        let [(name, problem)] = found.as_slice() else { panic!("{setting}: {found:?}") };
+        assert_eq!((*name, problem.as_str()), (setting, "the value is in quotation marks"));
+    }
 }

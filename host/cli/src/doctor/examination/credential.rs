@@ -45,7 +45,7 @@ mod tests {
 
     fn judged(sas: &str) -> Finding {
         let text = format!(
-            "BlobEndpoint=http://127.0.0.1:1/acc;SharedAccessSignature={sas}&sv=1&sig=c2ln"
+            "BlobEndpoint=http://127.0.0.1:1/acc;SharedAccessSignature={sas}&sv=1&sig=c2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2k="
         );
         let settings = Settings::read(|name: &str| match name {
             "TENURE_ELECTION" => Some("jobs/report".into()),
