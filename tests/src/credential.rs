@@ -100,7 +100,7 @@ impl Credential {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::SharedKey => "AccountKey",
+            Self::SharedKey => "account key",
             Self::AccountSas | Self::ServiceSas => "SAS",
             Self::Bearer => "token",
         }

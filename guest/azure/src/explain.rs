@@ -1,19 +1,23 @@
 //! What an answer means and what to do about it, for people: one sentence, never a secret.
 
+use super::account::Account;
 use super::answer::{Answer, Class};
+use super::credential::Credential;
 use super::name::BlobName;
 use super::operation::Operation;
-use super::permission::Permission;
 use tenure_base::prelude::*;
 
 impl Answer {
-    /// One sentence for a log or a status page: what was refused, why, and what to do next.
+    /// One sentence for a log or a status page: what was refused, why, and what to do next. The advice is for the
+    /// account's credential.
     ///
-    /// `account` is the account's name. The text holds no key, signature or lease id.
-    pub fn explain(&self, operation: &Operation, election: &BlobName, account: &str) -> String {
+    /// The text holds no key, signature or lease id.
+    pub fn explain(&self, operation: &Operation, election: &BlobName, account: &Account) -> String {
+        let credential = account.credential();
         let mut text = format!(
-            "{} on {election} (account {account}) was answered {}",
+            "{} on {election} (account {}) was answered {}",
             operation.name(),
+            account.name(),
             self.status
         );
         if let Some(code) = &self.code {
@@ -21,17 +25,14 @@ impl Answer {
             text.push_str(code);
         }
         text.push_str(": ");
-        text.push_str(self.meaning(operation));
+        text.push_str(self.meaning(operation, credential));
         let code = self.code.as_deref();
         if matches!(
             code,
             Some("AuthorizationPermissionMismatch" | "InsufficientAccountPermissions")
         ) {
-            let Permission { letters, action } = operation.permission();
-            text.push_str("; it needs a SAS with ");
-            text.push_str(letters);
-            text.push_str(", or a role with the data action ");
-            text.push_str(action);
+            text.push_str("; it needs ");
+            text.push_str(&operation.permission().needed(credential));
         }
         if let Some(detail) = &self.detail {
             text.push_str(" (the service says: ");
@@ -41,7 +42,7 @@ impl Answer {
         text
     }
 
-    fn meaning(&self, operation: &Operation) -> &'static str {
+    fn meaning(&self, operation: &Operation, credential: &Credential) -> &'static str {
         let code = self.code.as_deref().unwrap_or("");
         match self.class {
             // Told only when it is none: the answer is about somebody else's lease.
@@ -56,7 +57,7 @@ impl Answer {
             Class::Conflict => conflict(operation, code),
             Class::ConditionNotMet => "the blob has changed since it was read; it is read again",
             Class::LeaseMismatch => lease_mismatch(code),
-            Class::Refused => refused(self.status, code),
+            Class::Refused => refused(self.status, code, credential),
             Class::Unavailable => unavailable(self.status, code),
             Class::Nonsense => {
                 "this is not an answer of the Blob service; check that the endpoint is right and \
@@ -115,21 +116,46 @@ fn lease_mismatch(code: &str) -> &'static str {
     }
 }
 
-fn refused(status: u16, code: &str) -> &'static str {
+fn refused(status: u16, code: &str, credential: &Credential) -> &'static str {
     match (status, code) {
-        (403, "AuthenticationFailed") => {
-            "the signature or token was refused; check this machine's clock, and that AccountKey is this account's \
-             key and not regenerated, that the SAS has started and not expired, or that the token is for \
-             https://storage.azure.com and of the account's tenant"
-        }
-        (403, "AuthorizationFailure") => {
-            "access was refused; on Azure a network rule of the account keeps this machine out \
-            (page \"Networking\"), on Azurite the AccountKey is wrong, \
-            or the SAS is for something else"
-        }
+        (403, "AuthenticationFailed") => match credential {
+            Credential::SharedKey(..) => {
+                "the signature was refused; check that the account key is this account's key and not regenerated, and \
+                 this machine's clock"
+            }
+            Credential::Sas(_) => {
+                "the SAS was refused; check that it has started and not expired, that the key that signed it was not \
+                 regenerated, and this machine's clock"
+            }
+            Credential::Token(_) => {
+                "the token was refused; check that it has not expired, and that it is for https://storage.azure.com \
+                 and of the account's tenant"
+            }
+            Credential::Identity(_) => {
+                "the token of the identity was refused; check that the identity is of the account's tenant"
+            }
+        },
+        (403, "AuthorizationFailure") => match credential {
+            Credential::SharedKey(..) => {
+                "access was refused; on Azure a network rule of the account keeps this machine out \
+                 (page \"Networking\"), on Azurite the account key is wrong"
+            }
+            Credential::Sas(_) => {
+                "access was refused; the SAS is for something else, or a network rule of the account keeps this \
+                 machine out (page \"Networking\")"
+            }
+            Credential::Token(_) | Credential::Identity(_) => {
+                "access was refused; a network rule of the account keeps this machine out (page \"Networking\")"
+            }
+        },
         (403, "AuthorizationPermissionMismatch" | "InsufficientAccountPermissions") => {
-            "the credential lacks a permission; grant the role Storage Blob Data Contributor on \
-            the container, or make a SAS with sp=rcw"
+            match credential {
+                Credential::Sas(_) => "the SAS lacks a permission; make one with sp=rcw",
+                Credential::Token(_) | Credential::Identity(_) => {
+                    "the identity lacks a permission; grant it the role Storage Blob Data Contributor on the container"
+                }
+                Credential::SharedKey(..) => "the credential lacks a permission",
+            }
         }
         (403, "AuthorizationProtocolMismatch") => {
             "the account accepts https only; use an https endpoint"
@@ -148,32 +174,54 @@ fn refused(status: u16, code: &str) -> &'static str {
         (403, "AccountIsDisabled") => {
             "the account is disabled; check for an unpaid or suspended subscription"
         }
-        (403, _) => {
-            "access was refused; check AccountKey, the account's network rules and this \
-            machine's clock"
-        }
-        (401, _) => {
-            "the service found no credential that it accepts; check AccountName and AccountKey, or that the token is \
-             for https://storage.azure.com, of the account's tenant, and has not expired"
-        }
+        (403, _) => match credential {
+            Credential::SharedKey(..) => {
+                "access was refused; check the account key, the account's network rules and this machine's clock"
+            }
+            Credential::Sas(_) => {
+                "access was refused; check the SAS, the account's network rules and this machine's clock"
+            }
+            Credential::Token(_) | Credential::Identity(_) => {
+                "access was refused; check the roles of the identity and the account's network rules"
+            }
+        },
+        (401, _) => match credential {
+            Credential::SharedKey(..) => {
+                "the service found no credential that it accepts; check the account's name and the account key"
+            }
+            Credential::Sas(_) => {
+                "the service found no credential that it accepts; check the account's name and the SAS"
+            }
+            Credential::Token(_) | Credential::Identity(_) => {
+                "the service found no credential that it accepts; check that the token is for \
+                 https://storage.azure.com, of the account's tenant, and has not expired"
+            }
+        },
         (404, _) => {
-            "the account was not found at this endpoint; check AccountName and BlobEndpoint"
+            "the account was not found at this endpoint; check the account's name and the Blob endpoint"
         }
         (400, "InvalidHeaderValue" | "OutOfRangeInput" | "InvalidQueryParameterValue") => {
             "the service does not accept a value, such as the lease's duration (15 to 60 seconds), or the API \
              version on an old Azurite"
         }
-        (400, "InvalidAuthenticationInfo") => {
-            "the service does not accept the credential; check that AccountKey is this account's key, or that the \
-             token is complete"
-        }
+        (400, "InvalidAuthenticationInfo") => match credential {
+            Credential::SharedKey(..) => {
+                "the service does not accept the credential; check that the account key is this account's key"
+            }
+            Credential::Sas(_) => {
+                "the service does not accept the credential; check that the SAS is complete"
+            }
+            Credential::Token(_) | Credential::Identity(_) => {
+                "the service does not accept the credential; check that the token is complete"
+            }
+        },
         (400, _) => {
             "the service did not understand the request; check that the endpoint is a Blob \
             endpoint and names the account once"
         }
         (405, _) => "the endpoint does not accept this method; check that it is a Blob endpoint",
         (407, _) => "a proxy asks for a login; let this machine reach the endpoint directly",
-        _ => "the request was refused; check endpoint, account and key",
+        _ => "the request was refused; check the endpoint and the credential",
     }
 }
 
@@ -196,6 +244,7 @@ fn unavailable(status: u16, code: &str) -> &'static str {
 mod tests {
     use super::*;
     use crate::LeaseId;
+    use crate::endpoint::Endpoint;
     use proptest::prelude::*;
 
     const A: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
@@ -205,12 +254,17 @@ mod tests {
     }
 
     fn explain(operation: &Operation, status: u16, code: &str) -> String {
+        explain_with("AccountName=acc;AccountKey=c2VjcmV0", operation, status, code)
+    }
+
+    fn explain_with(credential: &str, operation: &Operation, status: u16, code: &str) -> String {
+        let account = Account::from_connection_string(credential).unwrap();
         let mut headers = vec![("x-ms-lease-id".to_string(), A.as_bytes().to_vec())];
         if !code.is_empty() {
             headers.push(("x-ms-error-code".to_string(), code.as_bytes().to_vec()));
         }
         let election = BlobName::parse("leases/leader").unwrap();
-        Answer::read(operation, status, &headers).explain(operation, &election, "acc")
+        Answer::read(operation, status, &headers).explain(operation, &election, &account)
     }
 
     #[test]
@@ -226,11 +280,10 @@ mod tests {
     fn each_case_has_its_own_words() {
         let cases = [
             (200, "", "a different lease"),
-            (403, "AuthenticationFailed", "AccountKey"),
+            (403, "AuthenticationFailed", "account key"),
             (403, "AuthenticationFailed", "clock"),
             (403, "AuthorizationFailure", "Azurite"),
             (403, "AuthorizationFailure", "network rule"),
-            (403, "AuthorizationPermissionMismatch", "Storage Blob Data Contributor"),
             (
                 403,
                 "AuthorizationPermissionMismatch",
@@ -241,7 +294,7 @@ mod tests {
             (401, "NoAuthenticationInformation", "no credential"),
             (400, "InvalidHeaderValue", "duration"),
             (400, "", "did not understand"),
-            (400, "InvalidAuthenticationInfo", "AccountKey"),
+            (400, "InvalidAuthenticationInfo", "account key"),
             (404, "BlobNotFound", "deleted"),
             (404, "ContainerNotFound", "create it"),
             (409, "LeaseAlreadyPresent", "another candidate"),
@@ -268,8 +321,40 @@ mod tests {
         );
         assert!(released.contains("was released"), "{released}");
         assert!(
-            explain(&Operation::CreateContainer, 404, "ResourceNotFound").contains("AccountName")
+            explain(&Operation::CreateContainer, 404, "ResourceNotFound")
+                .contains("the account's name")
         );
+    }
+
+    #[test]
+    fn advice_names_the_credential_in_use_alone() {
+        let sas = "SharedAccessSignature=sv=1&sr=c&sp=rw&sig=c2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2k=";
+        let sas = format!("BlobEndpoint=https://acc.blob.core.windows.net;{sas}");
+        let endpoint = Endpoint::parse("https://acc.blob.core.windows.net").unwrap();
+        let token = Credential::Token("ey.a".into());
+        let token = Account::at(None, endpoint, token).unwrap();
+        let key = Account::from_connection_string("AccountName=acc;AccountKey=c2VjcmV0").unwrap();
+        let sas = Account::from_connection_string(&sas).unwrap();
+        let election = BlobName::parse("leases/leader").unwrap();
+        for (account, own, others) in [
+            (key, "account key", ["SAS", "token"]),
+            (sas, "SAS", ["account key", "token"]),
+            (token, "token", ["account key", "SAS"]),
+        ] {
+            for (status, code) in [
+                (403, "AuthenticationFailed"),
+                (401, "NoAuthenticationInformation"),
+                (400, "InvalidAuthenticationInfo"),
+            ] {
+                let headers = vec![("x-ms-error-code".to_string(), code.as_bytes().to_vec())];
+                let answer = Answer::read(&renew(), status, &headers);
+                let text = answer.explain(&renew(), &election, &account);
+                assert!(text.contains(own), "{status} {code}: {text}");
+                for other in others {
+                    assert!(!text.contains(other), "{status} {code} names {other}: {text}");
+                }
+            }
+        }
     }
 
     proptest! {

@@ -1,7 +1,9 @@
 //! What a credential must permit for each operation (REST: *Create a service SAS*, *Permissions for
 //! calling blob data operations*). The page on security has the same table.
 
+use super::credential::Credential;
 use super::operation::{Operation, Over};
+use tenure_base::prelude::*;
 
 /// What one operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +12,22 @@ pub struct Permission {
     pub letters: &'static str,
     /// The data action of a role, after `Microsoft.Storage/storageAccounts/blobServices/`.
     pub action: &'static str,
+}
+
+impl Permission {
+    /// The permission in the terms of the credential in use. An account key has them all.
+    pub fn needed(self, credential: &Credential) -> String {
+        let Self { letters, action } = self;
+        match credential {
+            Credential::Sas(_) => format!("a SAS with {letters}"),
+            Credential::Token(_) | Credential::Identity(_) => {
+                format!("a role with the data action {action}")
+            }
+            Credential::SharedKey(..) => {
+                format!("a SAS with {letters}, or a role with the data action {action}")
+            }
+        }
+    }
 }
 
 impl Operation {

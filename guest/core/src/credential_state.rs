@@ -119,11 +119,8 @@ impl CredentialState {
                 Token::read(status, &body, wall).map_err(|no| problem_of(&no, identity))
             }
             Err(failure) => {
-                let mut problem = failure.problem(ASK, identity.origin());
-                if let Identity::Imds { .. } = identity {
-                    problem.detail.push_str(NOT_ON_AZURE);
-                }
-                Err(problem)
+                let instead = matches!(identity, Identity::Imds { .. }).then_some(NOT_ON_AZURE);
+                Err(failure.advised(ASK, identity.origin(), instead))
             }
         };
         match read {
@@ -197,8 +194,10 @@ impl CredentialState {
 /// What is done, in the words of [`Failure::problem`].
 pub(super) const ASK: &str = "ask for a token";
 
-const NOT_ON_AZURE: &str =
-    "; only machines of Azure have one: elsewhere set a key, a SAS or another credential";
+/// The metadata service exists on machines of Azure alone. The usual other machine is a laptop after `az login`.
+const NOT_ON_AZURE: &str = "only machines of Azure have a managed identity. After az login, this gives a token for \
+     about an hour: export AZURE_STORAGE_AUTH_TOKEN=\"$(az account get-access-token --resource \
+     https://storage.azure.com/ --query accessToken -o tsv)\"";
 
 fn problem_of(no: &NoToken, identity: &Identity) -> Problem {
     let (origin, name) = (identity.origin(), identity.name());

@@ -34,8 +34,13 @@ pub enum FailureKind {
 }
 
 impl Failure {
-    /// The same for people, with what to do about it. `name` is what was to be done.
+    /// The problem in one sentence. `name` is the request.
     pub fn problem(&self, name: &str, origin: &str) -> Problem {
+        self.advised(name, origin, None)
+    }
+
+    /// The same with advice of the caller's in place of the general one.
+    pub(super) fn advised(&self, name: &str, origin: &str, instead: Option<&str>) -> Problem {
         let (class, what, advice) = match self.kind {
             FailureKind::Timeout => (
                 ProblemClass::Unreachable,
@@ -68,14 +73,18 @@ impl Failure {
                 "is not an origin that this component may connect to",
                 "allow that origin in the host's settings",
             ),
-            FailureKind::Other => {
-                (ProblemClass::Unreachable, "could not be reached", "check the network")
-            }
+            // The detail is the cause, which need not be the network.
+            FailureKind::Other => (
+                ProblemClass::Unreachable,
+                "could not be asked",
+                if self.detail.is_empty() { "check the network" } else { "the request is retried" },
+            ),
         };
         let detail = match self.detail.as_str() {
             "" => String::new(),
             detail => format!(" ({detail})"),
         };
+        let advice = instead.unwrap_or(advice);
         Problem { class, detail: format!("{name}: {origin} {what}{detail}; {advice}") }
     }
 }

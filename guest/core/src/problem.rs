@@ -111,7 +111,7 @@ impl Problem {
             | Class::ConditionNotMet => ProblemClass::Unavailable,
             Class::Done | Class::Nonsense => ProblemClass::Nonsense,
         };
-        let mut detail = answer.explain(operation, &settings.election, settings.account.name());
+        let mut detail = answer.explain(operation, &settings.election, &settings.account);
         if let (Class::Refused, Credential::Sas(sas), Some(now)) =
             (answer.class, settings.account.credential(), answer.date)
             && let Some(times) = sas.times(now)

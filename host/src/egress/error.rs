@@ -57,6 +57,10 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
     if find::<Prohibited>(error).is_some() {
         return Error::DestinationIpProhibited;
     }
+    // Names are not resolved and connections not made then, although neither is at fault.
+    if let Some(limit) = out_of_descriptors(error) {
+        return Error::InternalError(Some(limit));
+    }
     if let Some(tls) = find::<rustls::Error>(error) {
         return translate_tls(tls);
     }
@@ -102,6 +106,31 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
     }
 }
 
+/// The problem and the advice for a limit of open files that was reached.
+fn out_of_descriptors(error: Cause<'_>) -> Option<String> {
+    causes(error).filter_map(|cause| cause.downcast_ref()).find_map(too_many_files)
+}
+
+/// The problem and the advice for an error that means too many open files; none for any other error.
+#[cfg(unix)]
+pub fn too_many_files(error: &io::Error) -> Option<String> {
+    use rustix::io::Errno;
+    let owner = match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => "this process",
+        Some(Errno::NFILE) => "this machine",
+        _ => return None,
+    };
+    Some(format!(
+        "{owner} has too many open files; raise the limit (ulimit -n, or LimitNOFILE of systemd)"
+    ))
+}
+
+/// Only Unix has such a limit.
+#[cfg(not(unix))]
+pub fn too_many_files(_: &io::Error) -> Option<String> {
+    None
+}
+
 fn translate_rest(error: Cause<'_>) -> Error {
     // The connection ended before the answer did, or before the request was written.
     let ended = |error: &hyper::Error| {
@@ -142,5 +171,24 @@ fn cause_of(error: Cause<'_>) -> Option<Cause<'_>> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => Some(inner),
         None => error.source(),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_open_files_are_neither_the_name_nor_the_network() {
+        for (code, whose) in [
+            (rustix::io::Errno::MFILE, "this process has"),
+            (rustix::io::Errno::NFILE, "this machine has"),
+        ] {
+            let limit = io::Error::from_raw_os_error(code.raw_os_error());
+            let Error::InternalError(Some(told)) = translate(&io::Error::other(limit)) else {
+                panic!("{code}")
+            };
+            assert!(told.starts_with(whose) && told.contains("ulimit -n"), "{told}");
+        }
     }
 }

@@ -11,7 +11,7 @@ mod body;
 mod budget;
 pub(crate) mod client;
 pub(crate) mod direct;
-mod error;
+pub(crate) mod error;
 mod gate;
 mod lookup;
 mod names;

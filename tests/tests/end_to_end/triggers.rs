@@ -271,7 +271,7 @@ async fn what_cannot_be_triggered_is_refused_with_the_reason() {
     command.args(["trigger", &stage.group.election]);
     Access::with(with_sas(&stage.group.connection_string, scope, "r")).give(&mut command);
     let (code, said) = ended(command).await;
-    assert!(code == 2 && said.contains("does not permit to write"), "{said}");
+    assert!(code == 2 && said.contains("does not permit writing"), "{said}");
     assert_eq!(ada.count("turn-started"), 1, "{}", ada.transcript());
 
     let mut lasting = Stage::embedded().await;

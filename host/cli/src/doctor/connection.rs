@@ -48,6 +48,7 @@ fn judge(origin: &str, probed: Result<Reached, Unreached>) -> Finding {
                  between"
             ),
         ),
+        Err(Unreached::Here(why)) => Finding::failed(CHECK, format!("{origin}: {why}")),
         Err(Unreached::Tls { address, why }) => {
             Finding::failed(CHECK, format!("{origin} ({address}): no TLS: {why}"))
         }
@@ -91,6 +92,7 @@ mod tests {
         for (failure, words) in [
             (Unreached::Name("x".to_owned()), "DNS"),
             (Unreached::Connection("x".to_owned()), "firewalls"),
+            (Unreached::Here("too many".to_owned()), "https://acc: too many"),
             (Unreached::Tls { address, why: "x".to_owned() }, "10.0.0.4:443): no TLS: x"),
         ] {
             let told = judge("https://acc", Err(failure));

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tenure::egress::Authorities;
-use tenure::program::http::{OF_AUTHORITY, is_of_authority, trusting};
+use tenure::program::http::{OF_AUTHORITY, is_of_authority, too_many_files, trusting};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -36,7 +36,12 @@ pub(super) struct Reached {
 pub(super) enum Unreached {
     Name(String),
     Connection(String),
-    Tls { address: SocketAddr, why: String },
+    Tls {
+        address: SocketAddr,
+        why: String,
+    },
+    /// This machine cannot try it.
+    Here(String),
 }
 
 /// Goes as far as it gets towards `origin`, and sends nothing. Trusts the platform, and `authorities`.
@@ -47,7 +52,10 @@ pub(super) async fn probe(origin: &str, authorities: &Authorities) -> Result<Rea
     let began = Instant::now();
     let addresses = match timeout(PATIENCE, lookup_host((host.as_str(), port))).await {
         Ok(Ok(addresses)) => addresses.collect::<Vec<_>>(),
-        Ok(Err(error)) => return Err(Unreached::Name(error.to_string())),
+        Ok(Err(error)) => {
+            let local = too_many_files(&error).map(Unreached::Here);
+            return Err(local.unwrap_or_else(|| Unreached::Name(error.to_string())));
+        }
         Err(_) => return Err(Unreached::Name(format!("no answer within {PATIENCE:?}"))),
     };
     let is_address = host.parse::<std::net::IpAddr>().is_ok();
@@ -73,7 +81,10 @@ async fn connect(addresses: &[SocketAddr]) -> Result<Connected, Unreached> {
         let began = Instant::now();
         let why = match timeout(PATIENCE, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok((address, stream, began.elapsed(), failed)),
-            Ok(Err(error)) => error.to_string(),
+            Ok(Err(error)) => match too_many_files(&error) {
+                Some(why) => return Err(Unreached::Here(why)),
+                None => error.to_string(),
+            },
             Err(_) => format!("no answer within {PATIENCE:?}"),
         };
         failed.push(format!("{address}: {why}"));

@@ -67,7 +67,7 @@ const fn code(status: u16, code: &'static str, class: &'static str, words: &'sta
 #[rustfmt::skip]
 pub const ASKED: &[Asked] = &[
     // Who asks is refused.
-    row(Cause::WrongKey, Some("AccountKey is this account's key"), ("read blob", "AccountKey is this account's key"), ("refused", "AccountKey is this account's key")),
+    row(Cause::WrongKey, Some("the account key is this account's key"), ("read blob", "the account key is this account's key"), ("refused", "the account key is this account's key")),
     row(Cause::ExpiredSas, Some("the SAS has expired"), ("credential", "the SAS has expired"), ("refused", "the SAS has expired")),
     code(401, "NoAuthenticationInformation", "refused", "no credential that it accepts"),
     code(401, "InvalidAuthenticationInfo", "refused", "no credential that it accepts"),

@@ -286,7 +286,7 @@ impl<'s, W: Way> Examination<'s, W> {
     }
 
     fn explained(&self, asked: &Answered, blob: &BlobName) -> String {
-        asked.answer.explain(&asked.operation, blob, self.settings.account.name())
+        asked.answer.explain(&asked.operation, blob, &self.settings.account)
     }
 }
 

@@ -4,6 +4,7 @@ use super::super::Finding;
 use super::super::scratch::Scratch;
 use super::{Answered, Examination, GaveUp, Way, lacks_permission};
 use tenure_azure::answer::{Answer, Class, LeaseState};
+use tenure_azure::credential::Credential;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_azure::{BlobName, LeaseId, Metadata};
 use tenure_core::fresh_lease_id;
@@ -468,7 +469,11 @@ impl<W: Way> Trial<'_, '_, W> {
     fn refuse(&mut self, check: &'static str, asked: &Answered) -> bool {
         let lacks = lacks_permission(&asked.answer);
         let detail = match lacks {
-            true => lacking(&asked.operation, &asked.answer),
+            true => lacking(
+                &asked.operation,
+                &asked.answer,
+                self.examination.settings.account.credential(),
+            ),
             false => self.explained(asked),
         };
         self.find(Finding::failed(check, detail));
@@ -477,12 +482,16 @@ impl<W: Way> Trial<'_, '_, W> {
 }
 
 /// Which permission it is.
-fn lacking(operation: &Operation, answer: &Answer) -> String {
-    let permission = operation.permission();
+fn lacking(operation: &Operation, answer: &Answer, credential: &Credential) -> String {
+    let needed = operation.permission().needed(credential);
     let code = answer.code.as_deref().unwrap_or("");
     format!(
-        "not permitted ({} {code}): it needs a SAS with {}, or a role with the data action {} \
-         (Storage Blob Data Contributor has it)",
-        answer.status, permission.letters, permission.action
+        "not permitted ({} {code}): it needs {needed}{}",
+        answer.status,
+        if matches!(credential, Credential::Sas(_)) {
+            ""
+        } else {
+            " (Storage Blob Data Contributor has it)"
+        }
     )
 }
