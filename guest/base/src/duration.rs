@@ -6,12 +6,13 @@
 use alloc::string::{String, ToString};
 use core::time::Duration;
 
-/// Units, the longest first, and their nanoseconds. The first spelling is written.
-const UNITS: [(&[&str], u64); 7] = [
+/// Units, the longest first, and their nanoseconds. The first spelling is written, but weeks are written in days.
+const UNITS: [(&[&str], u64); 8] = [
+    (&["w", "week", "weeks"], 604_800_000_000_000),
     (&["d", "day", "days"], 86_400_000_000_000),
-    (&["h", "hr", "hour", "hours"], 3_600_000_000_000),
-    (&["m", "min", "minute", "minutes"], 60_000_000_000),
-    (&["s", "sec", "second", "seconds"], 1_000_000_000),
+    (&["h", "hr", "hrs", "hour", "hours"], 3_600_000_000_000),
+    (&["m", "min", "mins", "minute", "minutes"], 60_000_000_000),
+    (&["s", "sec", "secs", "second", "seconds"], 1_000_000_000),
     (&["ms"], 1_000_000),
     (&["us"], 1_000),
     (&["ns"], 1),
@@ -57,7 +58,7 @@ fn part(number: &str, unit: &str) -> Option<u64> {
 pub fn format_duration(duration: Duration) -> String {
     let mut left = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let mut text = String::new();
-    for (names, unit) in UNITS {
+    for (names, unit) in UNITS.into_iter().skip(1) {
         if left >= unit {
             if !text.is_empty() {
                 text.push(' ');
@@ -93,6 +94,12 @@ mod tests {
             ("1h 30 min", ms(5_400_000)),
             ("1d", ms(86_400_000)),
             ("2days", ms(172_800_000)),
+            ("1w", ms(604_800_000)),
+            ("2 weeks 1day", ms(1_296_000_000)),
+            ("5sec", ms(5_000)),
+            ("5secs", ms(5_000)),
+            ("2mins", ms(120_000)),
+            ("3hrs", ms(10_800_000)),
             ("0s", ms(0)),
             ("1us 1ns", Some(Duration::from_nanos(1_001))),
             ("0.1ns", ms(0)),
@@ -138,6 +145,7 @@ mod tests {
             (2_500_000_000, "2s 500ms"),
             (5_400_000_000_000, "1h 30m"),
             (90_061_000_000_000, "1d 1h 1m 1s"),
+            (604_800_000_000_000, "7d"),
         ];
         for (nanos, text) in written {
             assert_eq!(format_duration(Duration::from_nanos(nanos)), text);

@@ -59,18 +59,29 @@ pub(super) fn reworded(text: &str, other: impl Fn(&str) -> Option<String>) -> St
     text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// A value as it may be shown: without what looks like a secret in the wrong place, without
-/// credentials before an `@`, without control characters, and not endless.
+/// A value as it may be shown: without what looks like a secret in the wrong place, without the credentials of a
+/// URL, without control characters, and not endless.
 pub(super) fn shown(value: &str) -> String {
     const LONGEST: usize = 200;
     if looks_secret(value) {
         return "…".to_owned();
     }
-    let value = match value.rsplit_once('@') {
-        Some((_, host)) => format!("…@{host}"),
-        None => value.to_owned(),
+    printable(&without_credentials(value)).chars().take(LONGEST).collect()
+}
+
+/// Replaces `user:password@`, also without a scheme, and `token@` in a URL.
+fn without_credentials(value: &str) -> String {
+    let Some((before, host)) = value.rsplit_once('@') else { return value.to_owned() };
+    let (scheme, credentials) = match before.split_once("://") {
+        Some((scheme, credentials)) => (format!("{scheme}://"), credentials),
+        None if before.contains(':') => (String::new(), before),
+        None => return value.to_owned(),
     };
-    printable(&value).chars().take(LONGEST).collect()
+    // An `@` in a path is behind the host.
+    match scheme.is_empty() || !credentials.contains('/') {
+        true => format!("{scheme}…@{host}"),
+        false => value.to_owned(),
+    }
 }
 
 /// A text of somebody else's for a terminal: control characters are spelt out, and what would
@@ -106,7 +117,12 @@ mod tests {
     #[test]
     fn what_looks_like_a_secret_is_not_shown() {
         assert_eq!(shown("AccountName=a;accountkey=c2VjcmV0"), "…");
-        assert_eq!(shown("https://user:secret@host:1"), "…@host:1");
+        assert_eq!(shown("https://user:secret@host:1"), "https://…@host:1");
+        assert_eq!(shown("https://secret@host/a"), "https://…@host/a");
+        assert_eq!(shown("user:secret@host:1"), "…@host:1");
+        for whole in ["@daily", "jobs/a@b", "ops@example.com", "https://host:1/@a", "command@"] {
+            assert_eq!(shown(whole), whole);
+        }
         assert_eq!(shown("14s"), "14s");
         assert_eq!(shown(&"x".repeat(1000)).len(), 200);
     }

@@ -18,7 +18,7 @@ pub(super) async fn store(arguments: &StoreArguments) -> ExitCode {
         }
     };
     print(&format!(
-        "listening on {}\nAZURE_STORAGE_CONNECTION_STRING='{}'\n",
+        "listening on {}\nexport AZURE_STORAGE_CONNECTION_STRING='{}'\n",
         store.address(),
         store.connection_string()
     ));

@@ -108,7 +108,7 @@ async fn a_newcomer_gets_a_turn(language: &'static str, built: Language) {
 
     let serve = serve.strip_suffix(" &").expect("in the background");
     let store = start(&serve.replace(":10000", ":0"), "");
-    let variable = "AZURE_STORAGE_CONNECTION_STRING='";
+    let variable = "export AZURE_STORAGE_CONNECTION_STRING='";
     let said = |line: &Line| line.event.as_str().is_some_and(|line| line.starts_with(variable));
     let line = store.line("connection string", 0, SOON, said).await;
     let there = line.event.as_str().unwrap()[variable.len()..].trim_end_matches('\'').to_owned();

@@ -1,5 +1,6 @@
 //! Commands that need no election.
 
+use crate::configuration::listen_address;
 use clap::Args;
 #[cfg(unix)]
 use std::ffi::OsString;
@@ -36,8 +37,13 @@ pub(crate) struct ComposeArguments {
 #[command(after_help = tenure_store::help())]
 pub(crate) struct StoreArguments {
     /// Where to listen; port 0 picks a free one
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10000")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10000", value_parser = listen)]
     pub listen: SocketAddr,
+}
+
+fn listen(text: &str) -> Result<SocketAddr, &'static str> {
+    listen_address(text)
+        .ok_or("it is not an address with a port, like 127.0.0.1:10000 or localhost:10000")
 }
 
 #[cfg(feature = "demo")]

@@ -8,6 +8,8 @@ use crate::settings::table::CONNECTION_STRING_FILE;
 use std::path::Path;
 use tenure::contract;
 use tenure::settings::names;
+use tenure_core::Zone;
+use windows_timezones::WindowsTimezone;
 
 impl Configuration {
     /// Complains of the value of a setting, or that it has none.
@@ -95,6 +97,8 @@ impl Configuration {
                 ),
                 None => (problem, advice),
             };
+            let zone = self.settings.get(&variable).filter(|_| variable == names::TIME_ZONE);
+            let advice = zone.and_then(iana_name).unwrap_or(advice);
             let problem = self.given.in_their_words(&problem, value);
             let advice = self.given.in_their_words(&advice, value);
             self.complaints.push(Complaint { source, problem, advice });
@@ -119,6 +123,13 @@ fn quoted(variable: &str, value: Option<&str>) -> Option<String> {
     Some(format!("write the fields alone: {}", shown(inside?)))
 }
 
+/// The advice for a time zone by the name that Windows gives it.
+fn iana_name(zone: &str) -> Option<String> {
+    let windows: WindowsTimezone = zone.trim().parse().ok()?;
+    let name = Some(windows.tzdb_id()).filter(|name| Zone::named(name).is_some())?;
+    Some(format!("that is its name on Windows; write {name}"))
+}
+
 /// Why the component is not given a file, and what to do; none when it is not the path's fault.
 fn unopened(path: &Path) -> Option<(String, String)> {
     let in_root = path.parent().is_none_or(|parent| parent.parent().is_none() && parent.has_root());
@@ -132,6 +143,28 @@ fn unopened(path: &Path) -> Option<(String, String)> {
         _ => return None,
     };
     Some((format!("the file {} {problem}", shown(&path.to_string_lossy())), advice.to_owned()))
+}
+
+#[cfg(test)]
+mod zones {
+    use super::iana_name;
+
+    #[test]
+    fn a_zone_of_windows_is_told_by_its_iana_name() {
+        for (windows, iana) in [
+            ("W. Europe Standard Time", "Europe/Berlin"),
+            ("Pacific Standard Time", "America/Los_Angeles"),
+            ("India Standard Time", "Asia/Calcutta"),
+            ("UTC-11", "Etc/GMT+11"),
+        ] {
+            let advice = iana_name(windows);
+            let expected = format!("that is its name on Windows; write {iana}");
+            assert_eq!(advice, Some(expected), "{windows}");
+        }
+        for other in ["", "Europe/Bonn", "CEST"] {
+            assert_eq!(iana_name(other), None, "{other}");
+        }
+    }
 }
 
 #[cfg(all(test, unix))]

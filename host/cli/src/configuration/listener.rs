@@ -6,10 +6,21 @@ use crate::settings::setting::Setting;
 use crate::settings::table::{CONTROL_TOKEN_FILE, LISTEN_HOST};
 use reqwest::Url;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use tenure::server::{Hosts, Server};
 use tenure::settings::{machine_name, names};
 use tokio::net::TcpListener;
+
+/// Reads where to listen: an address with a port, `localhost:PORT`, or `:PORT` for all IPv4 addresses.
+pub(crate) fn listen_address(text: &str) -> Option<SocketAddr> {
+    let text = text.trim();
+    let (address, port) = match text.rsplit_once(':')? {
+        ("", port) => (Ipv4Addr::UNSPECIFIED, port),
+        (name, port) if name.eq_ignore_ascii_case("localhost") => (Ipv4Addr::LOCALHOST, port),
+        _ => return text.parse().ok(),
+    };
+    format!("{address}:{port}").parse().ok()
+}
 
 impl Configuration {
     /// Listens where a setting says, at once, so that a port in use is known before anything begins. With `beside`,
@@ -20,11 +31,11 @@ impl Configuration {
         beside: Option<&mut Vec<String>>,
     ) -> Option<TcpListener> {
         let value = self.given.text(setting)?;
-        let (problem, advice) = match value.trim().parse::<SocketAddr>() {
-            Err(_) => {
+        let (problem, advice) = match listen_address(&value) {
+            None => {
                 (format!("\"{}\" is not an address with a port", shown(&value)), setting.advice)
             }
-            Ok(address) => match Server::bind(address).await {
+            Some(address) => match Server::bind(address).await {
                 Ok(listener) => return Some(listener),
                 Err(error) if error.kind() == ErrorKind::AddrInUse && beside.is_some() => {
                     let told = format!(
@@ -91,6 +102,29 @@ impl Configuration {
         let reachable = address.filter(|a| !a.ip().is_unspecified() && !a.ip().is_loopback());
         if let (Some(address), None) = (reachable, self.settings.get(names::ADDRESS)) {
             self.settings.set(names::ADDRESS, format!("http://{address}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_forms_of_other_programs_are_accepted() {
+        for (text, address) in [
+            ("127.0.0.1:8080", "127.0.0.1:8080"),
+            ("[::1]:8080", "[::1]:8080"),
+            ("localhost:8080", "127.0.0.1:8080"),
+            (" LocalHost:0 ", "127.0.0.1:0"),
+            (":8080", "0.0.0.0:8080"),
+        ] {
+            assert_eq!(listen_address(text), address.parse().ok(), "{text}");
+        }
+        for text in
+            ["", ":", "8080", "localhost", "localhost:", ":x", ":65536", "::8080", "example.com:80"]
+        {
+            assert_eq!(listen_address(text), None, "{text}");
         }
     }
 }

@@ -12,6 +12,7 @@ mod values;
 mod work;
 
 pub(super) use component::component;
+pub(super) use listener::listen_address;
 pub(super) use read::expiry;
 pub(super) use split::Split;
 
@@ -32,6 +33,7 @@ use tenure::egress::Authorities;
 use tenure::program::command::{Attached, NotRunnable};
 use tenure::settings::{Variables, default_name, names};
 use tenure::shares::Part;
+use tenure_core::Zone;
 
 /// Settings of turns, which make sense together with a timer only.
 const TURNS: [&Setting; 5] = [&TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED];
@@ -157,6 +159,14 @@ impl Configuration {
             this.complain(&LISTEN, PROBLEM, LISTEN.advice);
         }
         this
+    }
+
+    /// The time zone that is set for the schedule; UTC where none is, or none of that name exists.
+    pub(super) fn zone(&self) -> Zone {
+        self.settings
+            .get(names::TIME_ZONE)
+            .and_then(|name| Zone::named(name.trim()))
+            .unwrap_or(Zone::UTC)
     }
 
     /// Whether it takes no part.

@@ -92,6 +92,11 @@ impl Reader<'_> {
         let begin = text[..at].rfind('\n').map_or(0, |end| end + 1);
         let name = text[begin..].split_once('=').map(|(name, _)| name.trim());
         let key = name.and_then(|name| self.keys.iter().copied().find(|key| key.name == name));
+        // The parser has no other sign of it than its text.
+        if problem == "duplicate key" {
+            let problem = "this key is set a second time in the same table";
+            return self.complain(at, key.map(|key| key.name), problem, "keep one of the two");
+        }
         let problem = format!("this is not TOML: {}", printable(problem));
         let advice = match key {
             Some(key) => example(key),

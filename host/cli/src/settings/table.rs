@@ -737,7 +737,8 @@ settings! {
 const CERTIFICATES: &str = "name a readable file of certificates in PEM form, each one between \
                             -----BEGIN CERTIFICATE----- and -----END CERTIFICATE-----";
 
-const LISTENING: &str = "give one like 0.0.0.0:8080, [::]:8080 or 127.0.0.1:8080";
+const LISTENING: &str =
+    "give one like 127.0.0.1:8080, localhost:8080, [::]:8080, or :8080 for all IPv4 addresses";
 
 #[cfg(test)]
 mod tests;

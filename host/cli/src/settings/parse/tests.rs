@@ -92,7 +92,23 @@ fn what_is_no_toml_is_told_line_by_line_and_nothing_else() {
     let places: Vec<_> = content.complaints.iter().map(|c| c.source.as_str()).collect();
     assert!(places.contains(&"t.toml:1:9") && places.iter().any(|p| p.starts_with("t.toml:2:")));
     assert!(!places.iter().any(|place| place.starts_with("t.toml:3:")), "{places:?}");
-    assert_eq!(sources("lease = \"15s\"\nlease = \"16s\"\n"), ["t.toml:2:1"]);
+}
+
+#[test]
+fn a_key_that_is_set_twice_is_not_called_bad_toml() {
+    for (text, place) in [
+        ("lease = \"15s\"\nlease = \"16s\"\n", "t.toml:2:1: lease"),
+        ("[[election]]\nevery = \"5s\"\nevery = \"5s\"\n", "t.toml:3:1: every"),
+        ("[env]\nA = \"1\"\nA = \"2\"\n", "t.toml:3:1"),
+    ] {
+        let complaints = read(text).complaints;
+        let [Complaint { source, problem, advice }] = complaints.as_slice() else {
+            panic!("{complaints:?}")
+        };
+        assert_eq!(source, place);
+        assert_eq!(problem, "this key is set a second time in the same table");
+        assert_eq!(advice, "keep one of the two");
+    }
 }
 
 #[test]
