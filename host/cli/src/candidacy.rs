@@ -166,6 +166,7 @@ impl Candidacy {
         if let Some(part) = configuration.part {
             handler = Box::new(OfShare(part, handler));
         }
+        let log = log.in_zone(understood.zone());
         Ok(Some(Self {
             understood,
             elector,
@@ -206,7 +207,7 @@ impl Candidacy {
     pub(super) fn begin(&self, also: &[String]) {
         self.log.event(&self.understood.event());
         for detail in self.understood.notes.iter().chain(&self.notes).chain(also) {
-            self.log.event(&Event::Note { detail: detail.clone() });
+            self.log.note_once(detail);
         }
     }
 

@@ -7,11 +7,13 @@ use super::output::{UNUSABLE, print};
 use super::settings::CommandLine;
 use super::status::{leader, problems, unseen};
 use super::terminal::aligned;
+use super::zones::zone_of;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 use tenure::contract::{Incumbent, Snapshot, rfc3339};
+use tenure::program::local;
 use tenure_base::duration::format_duration;
 
 /// Nobody has led yet.
@@ -72,7 +74,7 @@ fn as_text(snapshot: &Snapshot) -> String {
         return "Nobody has led yet.\n".to_owned();
     }
     let mut rows = vec![["term", "since", "until the next", "leader"].map(str::to_owned)];
-    let mut next = None;
+    let (mut next, zone) = (None, zone_of(snapshot.turns.schedule.as_deref()));
     for leader in leaders(snapshot) {
         let until = match next {
             Some(next) => span(leader.since, next),
@@ -83,7 +85,7 @@ fn as_text(snapshot: &Snapshot) -> String {
         };
         // Names are what somebody wrote on the blob.
         let name = printable(&leader.name);
-        rows.push([leader.term.to_string(), rfc3339(leader.since), until, name]);
+        rows.push([leader.term.to_string(), local(leader.since, zone), until, name]);
         next = Some(leader.since);
     }
     let shown = rows.len() as u64 - 1;

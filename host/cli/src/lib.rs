@@ -65,6 +65,7 @@ mod understood;
 mod variables;
 mod version;
 mod watch;
+mod zones;
 
 use args::{Arguments, Command};
 use clap::FromArgMatches as _;

@@ -4,16 +4,20 @@
 //! which has a deadline to keep.
 
 use super::complaint::is_deceptive;
+use super::terminal::columns;
+use super::zones::time_of_day;
 use super::{terminal, text};
 use chrono::{DateTime, Local, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 use tenure::runner::{Class, Event};
+use tenure_core::Zone;
 use tracing::Level;
 
 /// Lines of the election that wait for a slow reader. More are left out, and counted.
@@ -73,6 +77,8 @@ pub(super) struct Log {
     /// People read it as it is written.
     terminal: bool,
     colour: bool,
+    /// The zone of the election's schedule; none: that of this machine.
+    zone: Option<Zone>,
     whose: Arc<Whose>,
     named: Arc<Named>,
 }
@@ -83,6 +89,8 @@ struct Named {
     count: AtomicUsize,
     /// How much room the longest name takes.
     width: AtomicUsize,
+    /// Notes that were written once.
+    noted: Mutex<HashSet<String>>,
 }
 
 /// Where lines of one origin wait to be written.
@@ -145,6 +153,7 @@ impl Log {
             style,
             terminal,
             colour,
+            zone: None,
             whose: Arc::default(),
             named: Arc::default(),
         };
@@ -160,6 +169,20 @@ impl Log {
             of_handler: Room::new("lines of the handler", OF_HANDLER),
             whose: Arc::new(whose.clone()),
             ..self.clone()
+        }
+    }
+
+    /// The same log with times in the zone of the election's schedule.
+    pub(super) fn in_zone(self, zone: Zone) -> Self {
+        Self { zone: Some(zone), ..self }
+    }
+
+    /// Notes what can hold for several elections of the process. The same note is written once.
+    pub(super) fn note_once(&self, detail: &str) {
+        let mut noted = self.named.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.insert(detail.to_owned()) {
+            drop(noted);
+            self.event(&Event::Note { detail: detail.to_owned() });
         }
     }
 
@@ -198,12 +221,25 @@ impl Log {
         let line = match self.style.format {
             Format::Json => json(now, &self.whose, event),
             Format::Text => {
-                let now = now.with_timezone(&Local);
-                let time = now.format(if self.terminal { text::TIME } else { text::DATE_AND_TIME });
+                let time = match (self.zone, self.terminal) {
+                    (Some(zone), true) => time_of_day(now, zone),
+                    (Some(zone), false) => {
+                        now.with_timezone(&zone).format(text::DATE_AND_TIME).to_string()
+                    }
+                    (None, true) => now.with_timezone(&Local).format(text::TIME).to_string(),
+                    (None, false) => {
+                        now.with_timezone(&Local).format(text::DATE_AND_TIME).to_string()
+                    }
+                };
                 let width = self.named.width.load(Ordering::Relaxed);
                 let several = self.named.count.load(Ordering::Relaxed) > 1;
-                let election = several.then_some((self.whose.election.as_str(), width));
-                text::line(&time, election, event, self.colour)
+                let layout = text::Layout {
+                    election: several.then_some((self.whose.election.as_str(), width)),
+                    zone: self.zone.unwrap_or(Zone::UTC),
+                    colour: self.colour,
+                    width: self.columns(),
+                };
+                text::line(&time, event, layout)
             }
         };
         // A line that is not shown gives its place back at once.
@@ -211,6 +247,17 @@ impl Log {
         if !waiting.line.is_empty() {
             // The writer ends only with its last sender.
             let _ = self.lines.send(waiting);
+        }
+    }
+}
+
+impl Log {
+    /// The columns of the terminal that the log is written to.
+    fn columns(&self) -> Option<usize> {
+        match self.style.output {
+            _ if !self.terminal => None,
+            Output::Stdout => columns(io::stdout()),
+            Output::Stderr => columns(io::stderr()),
         }
     }
 }
@@ -371,6 +418,26 @@ mod tests {
             let told = line.split_whitespace().next().unwrap().trim_start_matches("\u{1b}[2m");
             assert_eq!(told.trim_end_matches("\u{1b}[0m").len(), time.len(), "{line}");
         }
+    }
+
+    #[test]
+    fn a_line_has_the_time_of_the_zone_of_its_schedule() {
+        let (log, waiting) = Log::new(TEXT, false);
+        let zone = Zone::named("Asia/Kolkata").unwrap();
+        log.of(&whose("jobs/a", "ada")).in_zone(zone).event(&Event::Stopped);
+        let [line] = &read(&waiting, "stopped")[..] else { panic!("one line") };
+        assert!(line.contains("+05:30  stopped"), "{line}");
+    }
+
+    #[test]
+    fn what_holds_for_several_elections_is_noted_once() {
+        let (log, waiting) = Log::new(TEXT, false);
+        let logs = [whose("jobs/a", "ada"), whose("jobs/b", "ben")].map(|whose| log.of(&whose));
+        logs.iter().for_each(|log| log.note_once("a machine that dies"));
+        logs[1].note_once("another one");
+        let lines = read(&waiting, "");
+        let count = |words| lines.iter().filter(|line| line.contains(words)).count();
+        assert_eq!((count("a machine that dies"), count("another one")), (1, 1), "{lines:?}");
     }
 
     #[test]

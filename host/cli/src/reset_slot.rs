@@ -8,14 +8,16 @@ use super::output::{eprint, fail, refuse, say};
 use super::settings::CommandLine;
 use super::settings::table::YES;
 use super::signals::Signals;
+use super::zones::zone_of;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock};
 use tenure::component::ElectionComponent;
 use tenure::contract::{
-    Event, LeaseState, Problem, Report, Role, Snapshot, Started, State, class_name, rfc3339,
+    Event, LeaseState, Problem, Report, Role, Snapshot, Started, State, class_name,
 };
+use tenure::program::local;
 use tokio::select;
 
 /// It was not done.
@@ -176,7 +178,8 @@ impl Operator {
 /// The last claimed slot, when it lies in the future.
 fn ahead(snapshot: &Snapshot) -> Option<String> {
     let by = snapshot.ahead?;
-    Some(rfc3339(snapshot.asked_at.saturating_add(by)))
+    let zone = zone_of(snapshot.turns.schedule.as_deref());
+    Some(local(snapshot.asked_at.saturating_add(by), zone))
 }
 
 /// What will happen, for whoever is to agree.

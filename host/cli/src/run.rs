@@ -68,6 +68,7 @@ async fn take_part(
     let patterns: Vec<_> = given.iter().map(|given| given.pattern).collect();
     let mut configurations: Vec<_> = given.into_iter().map(configuration).collect();
     let candidates: Vec<_> = configurations.iter().map(Configuration::whose).collect();
+    let zones: Vec<_> = configurations.iter().map(Configuration::zone).collect();
     let count = candidates.len();
     let shares = configurations.iter().filter_map(|configuration| configuration.split);
     let places = count + shares.map(Split::most_here).sum::<usize>();
@@ -88,7 +89,8 @@ async fn take_part(
         Ok(started) => started,
         Err(error) => return fail_for_now(format_args!("the log cannot be written: {error}")),
     };
-    let logs: Vec<_> = candidates.iter().map(|whose| log.of(whose)).collect();
+    let logs = candidates.iter().zip(zones);
+    let logs: Vec<_> = logs.map(|(whose, zone)| log.of(whose).in_zone(zone)).collect();
     // What concerns all of them is told of the first.
     let own_log = logs.first().unwrap_or(&log).clone();
     let tasks = match Tasks::start() {

@@ -10,6 +10,7 @@ use super::output::{UNUSABLE, print};
 use super::settings::CommandLine;
 use super::spans::{ago, ahead, took, whole};
 use super::terminal::{broken, columns};
+use super::zones::zone_of;
 pub(super) use here::slot_ahead;
 use here::{Own, Remark};
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ use tenure::contract::{
 use tenure::program::local;
 use tenure::program::shares::Plan;
 use tenure::settings::{Replacement, names};
-use tenure_core::{Schedule, Zone};
+use tenure_core::Zone;
 
 /// Nobody leads.
 const NOBODY: u8 = 1;
@@ -242,7 +243,8 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
             row("leader", leader.name.clone());
             row("term", leader.term.to_string());
             let ago = ago(leader.since, snapshot.asked_at);
-            row("since", format!("{} ({ago})", local(leader.since, Zone::UTC)));
+            let zone = zone_of(snapshot.turns.schedule.as_deref());
+            row("since", format!("{} ({ago})", local(leader.since, zone)));
             if let Some(address) = &leader.address {
                 row("address", address.clone());
             }
@@ -268,8 +270,7 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
     let turns = &snapshot.turns;
     let Outlook { last_turn, last_success, last_failure, next_turn } =
         Outlook::at(snapshot.asked_at, turns);
-    let zone = turns.schedule.as_deref().and_then(Schedule::described);
-    let zone = zone.map_or(Zone::UTC, |(_, zone)| zone);
+    let zone = zone_of(turns.schedule.as_deref());
     if let Some(schedule) = &turns.schedule {
         row("schedule", schedule_words_and_text(schedule));
     }

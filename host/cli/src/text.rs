@@ -2,19 +2,26 @@
 
 use super::complaint::printable;
 use super::spans::whole;
+use super::terminal::broken;
+use super::zones::in_zone;
 use anstyle::{AnsiColor, Style};
 use std::fmt;
 use std::time::Duration;
-use tenure::contract::{ComingTurn, rfc3339};
+use tenure::contract::ComingTurn;
 use tenure::handler::{Stream, TurnEnd};
+use tenure::program::local;
 use tenure::runner::Event;
 use tenure_base::duration::format_duration;
+use tenure_core::Zone;
 
 const GREEN: Style = AnsiColor::Green.on_default().bold();
 const RED: Style = AnsiColor::Red.on_default();
 const YELLOW: Style = AnsiColor::Yellow.on_default();
 const DIM: Style = Style::new().dimmed();
 const PLAIN: Style = Style::new();
+
+/// The columns of an event's name.
+const NAME: usize = 10;
 
 /// In milliseconds.
 const CLOSE: u64 = 10_000;
@@ -25,28 +32,38 @@ pub(super) const TIME: &str = "%H:%M:%S%.3f";
 /// How it is written for who reads it later.
 pub(super) const DATE_AND_TIME: &str = "%Y-%m-%dT%H:%M:%S%.3f%:z";
 
-/// One line, or none for what the program has no words for. `election` is which one of several, and how
-/// much room to give it.
-pub(super) fn line(
-    time: &dyn fmt::Display,
-    election: Option<(&str, usize)>,
-    event: &Event,
-    colour: bool,
-) -> Option<String> {
-    let (style, name, text) = words(event)?;
+/// The layout of a line.
+#[derive(Clone, Copy)]
+pub(super) struct Layout<'a> {
+    /// One of several elections, and the columns of the longest name.
+    pub election: Option<(&'a str, usize)>,
+    /// The time zone of the instants in the line.
+    pub zone: Zone,
+    pub colour: bool,
+    /// The columns of the terminal; none: lines are not broken.
+    pub width: Option<usize>,
+}
+
+/// One event for people, or none for an event without words. On a terminal it is broken at words.
+pub(super) fn line(time: &dyn fmt::Display, event: &Event, layout: Layout<'_>) -> Option<String> {
+    let Layout { election, zone, colour, width } = layout;
+    let (style, name, text) = words(event, zone)?;
     // Names, errors and the handler's lines come from elsewhere.
     let text = printable(&text);
     let (dim, style) = if colour { (DIM, style) } else { (PLAIN, PLAIN) };
     let election =
         election.map(|(name, width)| format!("{:<width$}  ", printable(name))).unwrap_or_default();
+    let time = time.to_string();
+    let indent = time.chars().count() + 2 + election.chars().count() + name.len().max(NAME) + 2;
+    let text = broken(&text, indent, width);
     Some(
-        format!("{dim}{time}{dim:#}  {election}{style}{name:<10}{style:#}  {text}")
+        format!("{dim}{time}{dim:#}  {election}{style}{name:<NAME$}{style:#}  {text}")
             .trim_end()
             .to_owned(),
     )
 }
 
-fn words(event: &Event) -> Option<(Style, &'static str, String)> {
+fn words(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> {
     Some(match event {
         Event::Starting {
             version,
@@ -103,16 +120,17 @@ fn words(event: &Event) -> Option<(Style, &'static str, String)> {
                 1 => ", after 1 slot without a turn".to_owned(),
                 some => format!(", after {some} slots without a turn"),
             };
-            let slot = rfc3339(turn.slot);
+            let slot = local(turn.slot, zone);
             (PLAIN, "turn", format!("{slot}{value}{attempt}{late}{missed}"))
         }
         Event::TurnEnded { turn, end, elapsed, before } => {
             let style = if *end == TurnEnd::Succeeded { PLAIN } else { YELLOW };
             let detail = end.detail().map(|text| format!(": {text}")).unwrap_or_default();
-            let (slot, elapsed) = (rfc3339(turn.slot), time(*elapsed));
+            let (slot, elapsed) = (local(turn.slot, zone), time(*elapsed));
             let success = before.last_success.as_ref().filter(|_| *end != TurnEnd::Succeeded);
             let success = success.and_then(|last| last.ended.as_ref());
-            let success = success.map(|at| format!("; last success {at}")).unwrap_or_default();
+            let success = success.map(|at| format!("; last success {}", in_zone(at, zone)));
+            let success = success.unwrap_or_default();
             let next = coming(before.next_turn.as_ref());
             let trigger = turn.trigger.as_ref().map(|id| format!(", trigger {id},"));
             let trigger = trigger.unwrap_or_default();
@@ -163,8 +181,11 @@ mod tests {
     use super::*;
     use tenure::contract::{EndedTurn, Outlook, Turn};
 
+    const LAYOUT: Layout<'_> =
+        Layout { election: None, zone: Zone::UTC, colour: false, width: None };
+
     fn plain(event: &Event) -> String {
-        line(&"00:00:00.000", None, event, false).unwrap()
+        line(&"00:00:00.000", event, LAYOUT).unwrap()
     }
 
     #[test]
@@ -264,8 +285,65 @@ mod tests {
     }
 
     #[test]
+    fn lines_break_at_words_below_their_beginning() {
+        let event =
+            Event::Note { detail: "one two three four five six seven eight nine".to_owned() };
+        let election = Some(("jobs/a", 8));
+        for colour in [false, true] {
+            let layout = Layout { election, colour, width: Some(68), ..LAYOUT };
+            let told = line(&"00:00:00.000", &event, layout).unwrap();
+            let (first, second) = told.split_once('\n').expect("two lines");
+            assert!(first.ends_with("five six"), "{told}");
+            assert_eq!(second, format!("{:36}seven eight nine", ""));
+        }
+        let narrow = Layout { election, width: Some(60), ..LAYOUT };
+        assert!(
+            !line(&"00:00:00.000", &event, narrow).unwrap().contains('\n'),
+            "no room for words"
+        );
+    }
+
+    #[test]
+    fn all_instants_of_a_line_are_in_the_zone_of_the_schedule() {
+        let turn = Turn {
+            election: String::new(),
+            key: String::new(),
+            term: 7,
+            slot: 0,
+            value: None,
+            trigger: None,
+            attempt: 1,
+            past_due: false,
+            missed: 0,
+            valid_for: 1,
+            time_limit: None,
+            share: None,
+        };
+        let success = EndedTurn {
+            slot: "x".into(),
+            triggered: false,
+            local: "x".into(),
+            outcome: "succeeded",
+            ended: Some("1970-01-01T03:00:09Z".into()),
+            ago_ms: None,
+            took_ms: None,
+        };
+        let before = Box::new(Outlook { last_success: Some(success), ..Outlook::default() });
+        let elapsed = Duration::from_millis(12);
+        let zone = Zone::named("Europe/Berlin").unwrap();
+        let layout = Layout { zone, ..LAYOUT };
+        let started = line(&"t", &Event::TurnStarted { turn: turn.clone() }, layout).unwrap();
+        assert_eq!(started, "t  turn        1970-01-01T01:00:00+01:00[Europe/Berlin]");
+        let ended = Event::TurnEnded { turn, end: TurnEnd::CutOff, elapsed, before };
+        let ended = line(&"t", &ended, layout).unwrap();
+        assert!(ended.contains("1970-01-01T01:00:00+01:00[Europe/Berlin] cut-off"), "{ended}");
+        assert!(!ended.contains('Z'), "{ended}");
+    }
+
+    #[test]
     fn colour_is_for_terminals() {
-        let coloured = line(&"00:00:00.000", None, &Event::Stopped, true).unwrap();
+        let layout = Layout { colour: true, ..LAYOUT };
+        let coloured = line(&"00:00:00.000", &Event::Stopped, layout).unwrap();
         assert!(coloured.contains('\u{1b}'));
         assert!(!plain(&Event::Stopped).contains('\u{1b}'));
     }

@@ -5,7 +5,7 @@ use super::version::VERSION;
 use chrono::DateTime;
 use std::time::Duration;
 use tenure::runner::Event;
-use tenure_core::{Agenda, Settings};
+use tenure_core::{Agenda, Schedule, Settings, Zone};
 
 /// How the note of the component begins that tells the credential.
 const CREDENTIAL: &str = "credential: ";
@@ -65,6 +65,14 @@ impl Understood {
         match (value, self.agenda.description()) {
             (Some(value), Some(timer)) => Some(format!("{value}, then {timer}")),
             (value, timer) => value.or(timer),
+        }
+    }
+
+    /// The time zone of the schedule: that of a cron expression, else UTC.
+    pub(super) fn zone(&self) -> Zone {
+        match &self.agenda.schedule {
+            Some(Schedule::Cron(_, zone)) => *zone,
+            _ => Zone::UTC,
         }
     }
 

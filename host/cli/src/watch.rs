@@ -10,13 +10,14 @@ use super::settings::table::{FOR_EACH_FILE, JSON};
 use super::signals::Signals;
 use super::terminal::{colour_wanted, columns};
 use change::{Change, Watcher};
-use chrono::{DateTime, Local, SecondsFormat, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock};
 use tenure::component::ElectionComponent;
+use tenure_core::Zone;
 use tokio::select;
 use tokio::task::JoinSet;
 
@@ -77,7 +78,7 @@ async fn look_on(
         let began = clock.now();
         let seen = component.inspect().await.map_err(|error| error.to_string())?;
         for change in watcher.see(seen) {
-            if let Err(error) = page.write(&change) {
+            if let Err(error) = page.write(&change, watcher.zone()) {
                 unwritten(&error);
                 return Ok(());
             }
@@ -100,14 +101,13 @@ impl Page {
         Self { election, width, json, colour: io::stdout().is_terminal() && colour_wanted() }
     }
 
-    fn write(&self, change: &Change) -> io::Result<()> {
+    fn write(&self, change: &Change, zone: Zone) -> io::Result<()> {
         let now = Utc::now();
         let line = match self.json {
             true => self.as_json(now, change)?,
             false => {
                 let election = self.width.map(|width| (self.election.as_str(), width));
-                let now = now.with_timezone(&Local);
-                change.line(&now, election, self.colour, columns(io::stdout()))
+                change.line(now, zone, election, self.colour, columns(io::stdout()))
             }
         };
         let mut out = io::stdout();

@@ -103,11 +103,21 @@ fn notes(candidacy: &Candidacy) -> Vec<&str> {
 pub(super) fn as_text(checked: &[Checked<'_>], notes: &[String]) -> String {
     let width = columns(std::io::stdout());
     let mut text = String::new();
-    for checked in checked {
+    let each: Vec<_> = checked.iter().map(rows).collect();
+    let common = common(&each);
+    let write = |text: &mut String, (name, value): &(&str, String)| {
+        let value = broken(&printable(value), INDENT, width);
+        let _ = writeln!(text, "  {name:<11} {value}");
+    };
+    if !common.is_empty() {
+        text.push_str("all elections\n");
+        common.iter().for_each(|row| write(&mut text, row));
+        text.push('\n');
+    }
+    for (checked, rows) in checked.iter().zip(&each) {
         let _ = writeln!(text, "{}", printable(&checked.candidacy.understood.election));
-        for (name, value) in rows(checked) {
-            let value = broken(&printable(&value), INDENT, width);
-            let _ = writeln!(text, "  {name:<11} {value}");
+        for row in rows.iter().filter(|row| !common.contains(row)) {
+            write(&mut text, row);
         }
         text.push('\n');
     }
@@ -115,6 +125,16 @@ pub(super) fn as_text(checked: &[Checked<'_>], notes: &[String]) -> String {
         let _ = writeln!(text, "{}", broken(&printable(note), 0, width));
     }
     text + &summary(checked)
+}
+
+/// Rows that several elections can share, and all of them do.
+fn common(each: &[Vec<(&'static str, String)>]) -> Vec<(&'static str, String)> {
+    let [first, others @ ..] = each else { return Vec::new() };
+    let is_common = |row: &&(&'static str, String)| {
+        ["account", "credential", "note"].contains(&row.0)
+            && others.iter().all(|rows| rows.contains(row))
+    };
+    if others.is_empty() { Vec::new() } else { first.iter().filter(is_common).cloned().collect() }
 }
 
 fn rows(checked: &Checked<'_>) -> Vec<(&'static str, String)> {
@@ -262,5 +282,27 @@ fn summary(checked: &[Checked<'_>]) -> String {
     match problems.as_slice() {
         [] => format!("{elections}: the settings are right\n"),
         some => format!("{elections}: the settings are right, but {}\n", some.join(", and ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_all_elections_share_is_shown_once() {
+        let row = |name, value: &str| (name, value.to_owned());
+        let rows_of = |candidate: &str, account: &str| {
+            vec![
+                row("candidate", candidate),
+                row("account", account),
+                row("note", "shared"),
+                row("lease", "15s"),
+            ]
+        };
+        let shared = [row("account", "acme"), row("note", "shared")];
+        assert_eq!(common(&[rows_of("ada", "acme"), rows_of("ben", "acme")]), shared);
+        assert_eq!(common(&[rows_of("ada", "acme"), rows_of("ben", "other")]), shared[1..]);
+        assert_eq!(common(&[rows_of("ada", "acme")]), [], "one election has them itself");
     }
 }

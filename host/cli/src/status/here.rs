@@ -2,9 +2,11 @@
 //! settings and its clock does not fit the election.
 
 use super::{leader, row};
+use crate::zones::zone_of;
 use serde::Serialize;
 use std::time::Duration;
-use tenure::contract::{LeaseState, ProblemClass, Snapshot, rfc3339};
+use tenure::contract::{LeaseState, ProblemClass, Snapshot};
+use tenure::program::local;
 
 /// As much is nothing: the service may be as far off itself.
 const NOTHING: u64 = 2_000_000_000;
@@ -53,7 +55,8 @@ pub(super) fn remarks(snapshot: &Snapshot, own: &Own, (before, after): (u64, u64
 
 /// What a claimed slot that lies in the future means.
 pub(crate) fn slot_ahead(snapshot: &Snapshot) -> Option<String> {
-    let slot = rfc3339(snapshot.asked_at.saturating_add(snapshot.ahead?));
+    let zone = zone_of(snapshot.turns.schedule.as_deref());
+    let slot = local(snapshot.asked_at.saturating_add(snapshot.ahead?), zone);
     Some(format!(
         "the last claimed slot, {slot}, lies in the future, and no turn runs until then; if that is a \
          mistake, run: tenure reset-slot"

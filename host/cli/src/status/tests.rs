@@ -142,7 +142,7 @@ fn each_instant_of_a_turn_is_told_in_the_zone_of_the_schedule() {
     };
     let told = as_text("c/b", &Snapshot { turns, ..snapshot(LeaseState::Leased) }, None);
     for (row, instant) in [
-        ("since ", "1970-01-01T00:00:05Z (1m ago)"),
+        ("since ", "1970-01-01T01:00:05+01:00[Europe/Berlin] (1m ago)"),
         ("claimed ", "1970-01-01T01:01:00+01:00[Europe/Berlin] (5s ago): "),
         ("started ", "for v1 at 1970-01-01T01:00:30+01:00[Europe/Berlin] (35s ago), succeeded"),
         ("triggered ", "rerun, asked for at 1970-01-01T01:00:40+01:00[Europe/Berlin] (25s ago), "),

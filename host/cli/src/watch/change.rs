@@ -4,14 +4,15 @@ use crate::complaint::printable;
 use crate::spans::{took, whole};
 use crate::status::{leader, lease_name};
 use crate::terminal::broken;
+use crate::zones::{in_zone, time_of_day, zone_of};
 use anstyle::{AnsiColor, Style};
-use chrono::{DateTime, TimeZone};
+use chrono::{DateTime, Utc};
 use serde::Serialize;
-use std::fmt;
 use tenure::contract::{Outlook, Problem, Snapshot, Turns, class_name, outcome_name, rfc3339};
+use tenure_core::Zone;
 
-/// Texts begin there, behind the time and the name.
-const INDENT: usize = 24;
+/// The columns of a change's name.
+const NAME: usize = 8;
 
 /// One change. Serialized with its name in `event`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -73,6 +74,11 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
+    /// The time zone of the schedule on record; UTC where there is none.
+    pub(super) fn zone(&self) -> Zone {
+        zone_of(self.last.as_ref().and_then(|last| last.turns.schedule.as_deref()))
+    }
+
     /// What is new in a look; of the first one everything is.
     pub(super) fn see(&mut self, seen: Result<Snapshot, Problem>) -> Vec<Change> {
         let mut changes = Vec::new();
@@ -182,41 +188,44 @@ fn newest(outlook: &Outlook, slot: u64) -> Option<Outlook> {
 }
 
 /// How a turn ended, how long it took, and what comes next.
-fn ended(outcome: &str, slot: Option<&str>, outlook: &Outlook) -> String {
+fn ended(outcome: &str, slot: Option<&str>, outlook: &Outlook, zone: Zone) -> String {
     let last = outlook.last_turn.as_ref();
     let ran = last.filter(|last| slot.is_none_or(|slot| last.slot == slot));
     let ran = ran.and_then(|last| last.took_ms);
     let ran = ran.map(|ms| format!(" after {}", took(ms))).unwrap_or_default();
     let success = outlook.last_success.as_ref().filter(|_| outcome != "succeeded");
     let success = success.and_then(|last| last.ended.as_ref());
-    let success = success.map(|at| format!("; last success {at}")).unwrap_or_default();
+    let success = success.map(|at| format!("; last success {}", in_zone(at, zone)));
+    let success = success.unwrap_or_default();
     let next = next_turn(outlook).map(|next| format!("; {next}")).unwrap_or_default();
     format!("{outcome}{ran}{success}{next}")
 }
 
 impl Change {
-    /// For people.
-    pub(super) fn line<Z: TimeZone<Offset: fmt::Display>>(
+    /// For people, in the time zone of the schedule.
+    pub(super) fn line(
         &self,
-        now: &DateTime<Z>,
+        now: DateTime<Utc>,
+        zone: Zone,
         election: Option<(&str, usize)>,
         colour: bool,
         width: Option<usize>,
     ) -> String {
-        let (style, name, text) = self.words();
+        let (style, name, text) = self.words(zone);
         let (dim, style) =
             if colour { (Style::new().dimmed(), style) } else { (Style::new(), Style::new()) };
-        let time = now.format("%H:%M:%S%.3f");
+        let time = time_of_day(now, zone);
         // Names and texts are what somebody wrote on the blob, or answered.
         let election = election.map(|(name, room)| format!("{:<room$}  ", printable(name)));
         let election = election.unwrap_or_default();
-        let text = broken(&printable(&text), INDENT + election.chars().count(), width);
-        format!("{dim}{time}{dim:#}  {election}{style}{name:<8}{style:#}  {text}")
+        let indent = time.chars().count() + NAME + 4 + election.chars().count();
+        let text = broken(&printable(&text), indent, width);
+        format!("{dim}{time}{dim:#}  {election}{style}{name:<NAME$}{style:#}  {text}")
             .trim_end()
             .to_owned()
     }
 
-    fn words(&self) -> (Style, &'static str, String) {
+    fn words(&self, zone: Zone) -> (Style, &'static str, String) {
         let (plain, green) = (Style::new(), AnsiColor::Green.on_default().bold());
         let (yellow, red) = (AnsiColor::Yellow.on_default(), AnsiColor::Red.on_default());
         let as_it_went = |outcome: &str| if outcome == "succeeded" { plain } else { yellow };
@@ -229,12 +238,13 @@ impl Change {
             None => (plain, "claimed".to_owned()),
             Some(outcome) => {
                 let outlook = outlook.clone().unwrap_or_default();
-                (as_it_went(outcome), ended(outcome, None, &outlook))
+                (as_it_went(outcome), ended(outcome, None, &outlook, zone))
             }
         };
         match self {
             Self::Leader { name, term, since, address } => {
                 let address = address.as_ref().map(|at| format!(", at {at}")).unwrap_or_default();
+                let since = in_zone(since, zone);
                 (green, "leader", format!("{name}, term {term}, since {since}{address}"))
             }
             Self::Nobody { last } => {
@@ -243,11 +253,11 @@ impl Change {
             }
             Self::Lease { state } => (plain, "lease", (*state).to_owned()),
             Self::SlotClaimed { slot, attempt } => {
-                (plain, "slot", format!("{slot} claimed{}", again(*attempt)))
+                (plain, "slot", format!("{} claimed{}", in_zone(slot, zone), again(*attempt)))
             }
             Self::SlotFinished { slot, outcome, outlook } => {
-                let how = ended(outcome, Some(slot), outlook);
-                (as_it_went(outcome), "slot", format!("{slot} {how}"))
+                let how = ended(outcome, Some(slot), outlook, zone);
+                (as_it_went(outcome), "slot", format!("{} {how}", in_zone(slot, zone)))
             }
             Self::NextTurn { outlook } => (plain, "slot", next_turn(outlook).unwrap_or_default()),
             Self::Started { value, attempt, outcome, outlook } => {
@@ -279,7 +289,6 @@ fn next_turn(outlook: &Outlook) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chrono::Utc;
     use tenure::contract::{
         Ended, Finished, Incumbent, LastSlot, LeaseState, NextTurn, Outcome, ProblemClass, Started,
     };
@@ -314,9 +323,15 @@ mod tests {
         }
     }
 
+    /// The length of the time in a line.
+    fn time() -> usize {
+        time_of_day(DateTime::UNIX_EPOCH, Zone::UTC).len()
+    }
+
     fn lines(changes: &[Change]) -> Vec<String> {
-        let line = |change: &Change| change.line(&DateTime::<Utc>::UNIX_EPOCH, None, false, None);
-        changes.iter().map(|change| line(change)[14..].to_owned()).collect()
+        let line =
+            |change: &Change| change.line(DateTime::UNIX_EPOCH, Zone::UTC, None, false, None);
+        changes.iter().map(|change| line(change)[time() + 2..].to_owned()).collect()
     }
 
     #[test]
@@ -479,10 +494,10 @@ mod tests {
     #[test]
     fn nothing_that_a_terminal_obeys_gets_through() {
         let change = Change::Nobody { last: Some("a\u{1b}[31m\nb".to_owned()) };
-        let line = change.line(&DateTime::<Utc>::UNIX_EPOCH, None, false, None);
+        let line = change.line(DateTime::UNIX_EPOCH, Zone::UTC, None, false, None);
         assert!(!line.contains(['\u{1b}', '\n']), "{line:?}");
-        assert_eq!(line.find("nobody"), Some(INDENT));
-        assert!(change.line(&DateTime::<Utc>::UNIX_EPOCH, None, true, None).contains('\u{1b}'));
+        assert_eq!(line.find("nobody"), Some(time() + NAME + 4));
+        assert!(change.line(DateTime::UNIX_EPOCH, Zone::UTC, None, true, None).contains('\u{1b}'));
     }
 
     #[test]
