@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use crate::tools;
+use crate::{PATIENCE, tools};
 
 const ADVICE: &str = "on Debian, as root: apt-get install -y chromium chromium-driver";
 
@@ -22,8 +22,6 @@ const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// What chromedriver says last where it needs another port.
 const PORT_TAKEN: &str = "IPv4 port not available. Exiting...";
-
-const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// Between two looks at a page.
 const LOOK: Duration = Duration::from_millis(50);
@@ -50,36 +48,30 @@ impl Family {
     /// The part of the next line with this beginning that follows it. Other lines are left out.
     ///
     /// # Errors
-    /// It ends, or says nothing of the kind in time.
+    /// It ends before it says so.
     pub async fn line(&mut self, beginning: &str) -> Result<String> {
-        let found = async {
-            let mut last = String::new();
-            while let Some(line) = self.lines.next_line().await? {
-                if let Some(rest) = line.strip_prefix(beginning) {
-                    return Ok(rest.to_owned());
-                }
-                last = line;
+        let mut last = String::new();
+        while let Some(line) = self.lines.next_line().await? {
+            if let Some(rest) = line.strip_prefix(beginning) {
+                return Ok(rest.to_owned());
             }
-            bail!("it ended before it said \"{beginning}\", with: {last}")
-        };
-        tokio::time::timeout(STARTS_WITHIN, found).await.context("it does not say so")?
+            last = line;
+        }
+        bail!("it ended before it said \"{beginning}\", with: {last}")
     }
 
     /// Ends the process itself as Ctrl-C does, and returns all else that it says.
     ///
     /// # Errors
-    /// It does not end in time.
+    /// It cannot be signalled, or what it says cannot be read.
     pub async fn interrupt(mut self) -> Result<(ExitStatus, String)> {
         kill_process(self.id()?, Signal::INT)?;
-        let rest = async {
-            let mut rest = String::new();
-            while let Some(line) = self.lines.next_line().await? {
-                rest.push_str(&line);
-                rest.push('\n');
-            }
-            Ok((self.child.wait().await?, rest))
-        };
-        tokio::time::timeout(STARTS_WITHIN, rest).await.context("it does not end")?
+        let mut rest = String::new();
+        while let Some(line) = self.lines.next_line().await? {
+            rest.push_str(&line);
+            rest.push('\n');
+        }
+        Ok((self.child.wait().await?, rest))
     }
 
     fn id(&self) -> Result<Pid> {
@@ -126,7 +118,7 @@ impl Browser {
         let origin = format!("http://127.0.0.1:{}", port.trim_end_matches('.'));
 
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().no_proxy().timeout(STARTS_WITHIN).build()?;
+        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build()?;
         let profile = TempDir::new()?;
         // Without its sandbox, which takes rights that containers and root do not have: it sees
         // nothing but these pages.

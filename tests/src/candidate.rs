@@ -13,6 +13,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{OnceCell, watch};
 
+use crate::credential::PATIENT;
 use crate::measure::{peak_memory, processor_time};
 use crate::{Access, BEAT_HANDLER, Credential, Outsider, Sink, Store};
 
@@ -65,6 +66,9 @@ pub struct Group {
     pub timer: [&'static str; 2],
     /// How long each turn beats, in milliseconds.
     pub turn_ms: u64,
+    /// No candidate is to lose its lease, even on a machine that stands still for ten seconds. Options of a candidate come
+    /// first.
+    pub patient: bool,
 }
 
 impl Group {
@@ -88,6 +92,7 @@ impl Group {
             sink: sink.host(),
             timer: ["--every", "2s"],
             turn_ms: 1_600,
+            patient: false,
         }
     }
 
@@ -98,6 +103,12 @@ impl Group {
         match self.access.ca() {
             Some(ca) => outsider.trusting(ca),
             None => outsider,
+        }
+    }
+
+    fn give_patience(&self, command: &mut Command) {
+        if self.patient {
+            command.envs(PATIENT);
         }
     }
 
@@ -165,6 +176,7 @@ impl Group {
             .arg("--handler")
             .arg(handler)
             .args(more);
+        self.give_patience(&mut command);
         access.give(&mut command);
         command
     }
@@ -189,6 +201,7 @@ impl Group {
             .args(self.timer)
             .args(["--env", &format!("BEAT_AT={}", self.sink)])
             .args(more);
+        self.give_patience(&mut command);
         self.access.give(&mut command);
         command.arg("--").args(work);
         command
@@ -295,7 +308,7 @@ impl Candidate {
         }
     }
 
-    /// Waits for a line, among those after the first `after`, that is as wanted.
+    /// Waits for a line, among those after the first `after`, that is as wanted, as long as the process lives.
     pub async fn line(
         &self,
         what: &str,
@@ -304,11 +317,13 @@ impl Candidate {
         wanted: impl Fn(&Line) -> bool,
     ) -> Line {
         self.line_within(after, limit, wanted).await.unwrap_or_else(|| {
-            panic!("{}: no {what} within {limit:?}\n{}", self.name, self.transcript())
+            let ended = *self.log.closed.borrow();
+            let when = if ended { "before it ended".into() } else { format!("within {limit:?}") };
+            panic!("{}: no {what} {when}\n{}", self.name, self.transcript())
         })
     }
 
-    /// The same, or none when there is none in time.
+    /// The same, or none when there is none in time or before the process ends.
     pub async fn line_within(
         &self,
         after: usize,
@@ -316,18 +331,20 @@ impl Candidate {
         wanted: impl Fn(&Line) -> bool,
     ) -> Option<Line> {
         let found = || self.lines().into_iter().skip(after).find(&wanted);
-        let mut count = self.log.count.subscribe();
+        let (mut count, mut closed) = (self.log.count.subscribe(), self.log.closed.subscribe());
         let waited = tokio::time::timeout(limit, async {
             loop {
                 if let Some(line) = found() {
-                    return line;
+                    return Some(line);
                 }
-                if count.changed().await.is_err() {
-                    return std::future::pending().await;
+                tokio::select! {
+                    _ = count.changed() => {}
+                    // All lines were there before.
+                    _ = closed.wait_for(|closed| *closed) => return found(),
                 }
             }
         });
-        waited.await.ok()
+        waited.await.ok().flatten()
     }
 
     /// Waits for the first event of this name.

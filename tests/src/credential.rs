@@ -21,8 +21,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 /// A key that fits nowhere.
 const WRONG_KEY: &str = "d3Jvbmcga2V5IG9mIG5vYm9keQ==";
 
-/// The commands that end when they were answered. A store that stood still for ten seconds has answered them by the end of this
-/// time-out, which must fit into a lease.
+/// The commands that end when they were answered.
 const ASKING: [&str; 12] = [
     "break",
     "candidates",
@@ -37,7 +36,11 @@ const ASKING: [&str; 12] = [
     "trigger",
     "watch",
 ];
-const PATIENT: [(&str, &str); 2] = [("TENURE_LEASE", "60s"), ("TENURE_REQUEST_TIMEOUT", "15s")];
+
+/// Timings for a machine that may stand still for ten seconds: a request is answered within this time-out, and a lease does not
+/// end meanwhile. Leaders renew as often as with the lease by default.
+pub const PATIENT: [(&str, &str); 3] =
+    [("TENURE_LEASE", "60s"), ("TENURE_RENEW", "4s"), ("TENURE_REQUEST_TIMEOUT", "15s")];
 
 /// The ways in which a candidate can prove that it may use the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,6 +33,8 @@ pub mod tools;
 pub mod trials;
 pub mod triggers;
 
+use std::time::Duration;
+
 pub use azurite::Azurite;
 pub use browser::{Browser, Family};
 pub use candidate::{Candidate, Group, Line};
@@ -47,6 +49,10 @@ pub use proxy::{Mode, Proxy};
 pub use reports::Reports;
 pub use sink::{Beat, Sink};
 pub use store::Store;
+
+/// The bound of a wait whose condition may never hold: far longer than any machine takes. A wait for a process also ends with
+/// the process.
+pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The component that beats at a [`Sink`].
 pub const BEAT_HANDLER: &str = env!("TENURE_BEAT_HANDLER");

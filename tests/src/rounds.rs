@@ -17,7 +17,7 @@ use crate::candidate::first;
 use crate::{Access, BEAT_HANDLER, Candidate, Sink, Store};
 
 /// No change takes so long.
-const GIVE_UP: Duration = Duration::from_secs(180);
+const GIVE_UP: Duration = crate::PATIENCE;
 
 /// Changes of one round, which begins and ends with three processes.
 const ROUND: [Change; 6] = [
@@ -217,10 +217,15 @@ impl Scene {
 
     /// Waits for a line that was not read.
     async fn line(&self) {
-        let each = self.members.values();
-        let lines =
-            each.map(|(member, read)| Box::pin(member.line_within(*read, GIVE_UP, |_| true)));
-        let _ = first(lines.collect()).await;
+        let lines = self.members.values().map(|(member, read)| {
+            Box::pin(async {
+                // A member that has ended prints no more lines.
+                if member.line_within(*read, GIVE_UP, |_| true).await.is_none() {
+                    std::future::pending::<()>().await;
+                }
+            })
+        });
+        first(lines.collect()).await;
     }
 
     async fn follow_until(&mut self, end: impl Future<Output = ()>) {

@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use crate::{Candidate, Group, Sink, Store, reserved};
 
 /// No trigger takes so long.
-const GIVE_UP: Duration = Duration::from_secs(180);
+const GIVE_UP: Duration = crate::PATIENCE;
 
 /// How many candidates contend, and how many commands run at a time.
 const CANDIDATES: usize = 3;

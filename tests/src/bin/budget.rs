@@ -74,6 +74,7 @@ async fn count(arguments: &Arguments) -> Result<()> {
             sink: sink.host(),
             timer: ["--every", every],
             turn_ms: 500,
+            patient: false,
         };
         let settings = [&["--every", every], more].concat().join(" ");
         let leader = store.join(&group, &format!("leader, {settings}"), more).await?;

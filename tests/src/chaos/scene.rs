@@ -20,7 +20,7 @@ use crate::sink::Beat;
 use crate::{Access, BEAT_HANDLER, Candidate, Group, Mode, Proxy, Sink, Store};
 
 /// Longer than anything may take, also with the retries of an SDK.
-const GIVE_UP: Duration = Duration::from_secs(180);
+const GIVE_UP: Duration = crate::PATIENCE;
 
 /// A candidate that was asked to leave is gone by then.
 const LEAVES_WITHIN: Duration = Duration::from_secs(20);
@@ -66,6 +66,7 @@ impl Setting {
             sink: sink.host(),
             timer: ["--every", "1s"],
             turn_ms: if plan.endless_turns { 3_600_000 } else { 900 },
+            patient: false,
         };
         let mut seats = Vec::new();
         for (index, &failover) in plan.candidates.iter().enumerate() {

@@ -226,6 +226,7 @@ impl Ready {
             // gets none.
             timer: ["--while-leading", "--grace=0s"],
             turn_ms: 24 * 60 * 60 * 1_000,
+            patient: false,
         };
         let mut command = match &self.start {
             Start::Tenure(token) => {

@@ -13,7 +13,7 @@ use super::seat::Seat;
 use crate::candidate::first;
 
 /// Longer than anything may take.
-const GIVE_UP: Duration = Duration::from_secs(120);
+const GIVE_UP: Duration = crate::PATIENCE;
 
 /// Followers have found out who leads by then, and watch where they can.
 const SETTLES: Duration = Duration::from_secs(3);

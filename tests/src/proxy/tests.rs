@@ -8,7 +8,7 @@ use tokio::time::{Duration, timeout};
 
 use super::*;
 
-const SOON: Duration = Duration::from_secs(90);
+const SOON: Duration = crate::PATIENCE;
 /// What never comes does not come within this time.
 const NEVER: Duration = Duration::from_millis(200);
 

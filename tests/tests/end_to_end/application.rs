@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use crate::PROGRAM;
 
 /// For what has no bound of its own, on a busy machine.
-const SOON: Duration = Duration::from_secs(90);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 struct Stage {
     store: Store,

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use crate::PROGRAM;
 
 /// For what has no bound of its own, on a busy machine.
-const SOON: Duration = Duration::from_secs(120);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 async fn candidates(group: &Group, more: &[&str]) -> Output {
     let mut command = Command::new(PROGRAM);
@@ -84,7 +84,8 @@ needs!(Node => async fn candidates_are_listed_by_azurite);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_not_write_there_says_so_once_and_contends_all_the_same() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
-    let group = Group::new(PROGRAM, &store, &sink);
+    let mut group = Group::new(PROGRAM, &store, &sink);
+    group.patient = true;
     group.warm_up().await.unwrap();
     let mut ada = group.start("ada", &[]).unwrap();
     ada.event("elected", SOON).await;

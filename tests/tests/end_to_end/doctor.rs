@@ -15,7 +15,7 @@ use tenure_tests::credential::with_sas;
 use tenure_tests::{Access, Credential, Front, Instead, Outsider, Store, asks, needs};
 use tokio::process::Command;
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = tenure_tests::PATIENCE;
 const CONTAINER: &str = "doctored";
 const ELECTION: &str = "doctored/report";
 

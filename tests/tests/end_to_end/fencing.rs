@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-const SOON: Duration = Duration::from_secs(90);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 /// Runs a candidate with these options. Answers with the value of `header` in its handler's
 /// first request, and with the term that it was elected for.

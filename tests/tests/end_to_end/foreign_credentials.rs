@@ -9,7 +9,7 @@ use tenure_tests::{Access, Credential, Outsider, Reports, Store, examples, forei
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
 
-const SOON: Duration = Duration::from_secs(180);
+const SOON: Duration = tenure_tests::PATIENCE;
 const CONTAINER: &str = "tenure-test";
 
 /// One turn of `tenure.wasm` on `jco run`, which must lead and succeed.

@@ -21,7 +21,7 @@ use tenure_tests::{Candidate, Reports, SERVICE, Store, examples, needs, tools};
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
 
-const SOON: Duration = Duration::from_secs(180);
+const SOON: Duration = tenure_tests::PATIENCE;
 const TOKEN: &str = "only-for-tests";
 
 fn component(name: &str) -> PathBuf {

@@ -14,7 +14,7 @@ use tenure_tests::{
 };
 use tokio::process::Command;
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = tenure_tests::PATIENCE;
 const HOUR: TimeDelta = TimeDelta::hours(1);
 
 async fn azurite() -> Azurite {

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tenure_tests::identity::{Endpoint, Expected, Proof, Reply, Spelling};
 use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink, Store, needs};
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = tenure_tests::PATIENCE;
 const HEADER: &str = "853b9a84-1eakedheader";
 const SECRET: &str = "Q8~leaked-client-secret";
 const TENANT: &str = "ab1f708d-50f6-404c-a006-d71b2ac7a606";
@@ -33,7 +33,8 @@ impl Scene {
     }
 
     fn group(&self) -> Group {
-        Group::new(PROGRAM, &self.store, &self.sink)
+        let group = Group::new(PROGRAM, &self.store, &self.sink);
+        Group { patient: true, ..group }
     }
 
     /// An endpoint of that kind, and the variables by which a candidate finds it.

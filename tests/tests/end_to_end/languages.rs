@@ -12,11 +12,11 @@ use tokio::process::Command;
 use tokio::task::spawn_blocking;
 
 /// For what needs no work.
-const SOON: Duration = Duration::from_secs(120);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 /// For a handler that is started for the first time: megabytes are compiled before, by a program that is
 /// not optimised, beside whatever else runs. Nothing bounds that but a guess at what is a hang.
-const COMPILED: Duration = Duration::from_secs(1200);
+const COMPILED: Duration = tenure_tests::PATIENCE.saturating_mul(2);
 
 fn new_election() -> String {
     format!("tenure-test-{}/leader", uuid::Uuid::new_v4().simple())

@@ -11,7 +11,7 @@ use tenure_tests::{Access, Candidate, Credential, Group, Line, Sink, Store, kill
 use tokio::process::Command;
 
 /// For what has no bound of its own, on a busy machine.
-const SOON: Duration = Duration::from_secs(180);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 /// The lease of these candidates, which is the longest.
 const LEASE: Duration = Duration::from_secs(60);

@@ -8,7 +8,7 @@ use tenure_store::{Account, KeyName};
 use tenure_tests::identity::{Endpoint, Expected, Reply};
 use tenure_tests::{BEAT_HANDLER, Group, Sink, Store};
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 /// A key as the portal shows it; parts of it are looked for too.
 const KEY: &str = "TGVha2VkS2V5MUxlYWtlZEtleTJMZWFrZWRLZXkzTGVha2VkS2V5NExlYWtlZEtleTVMZWFrZWRLZXk2TGVha2VkS2V5Nw==";

@@ -11,7 +11,7 @@ use tenure_store::sas::Scope;
 use tenure_tests::credential::with_sas;
 use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink, Store};
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 const LISTEN: [&str; 2] = ["--listen", "127.0.0.1:0"];
 

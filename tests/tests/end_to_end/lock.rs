@@ -10,13 +10,14 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tenure::program::supervisor::children_of;
 use tenure_tests::candidate::runner_of;
+use tenure_tests::credential::PATIENT;
 use tenure_tests::locks::Game;
 use tenure_tests::{Front, Sink, Store, needs};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-const SOON: Duration = Duration::from_secs(90);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 struct Stage {
     store: Store,
@@ -34,6 +35,7 @@ impl Stage {
         command.arg("lock").args(options).args([&self.lock, "--"]).args(work);
         command
             .env("AZURE_STORAGE_CONNECTION_STRING", self.store.connection_string())
+            .envs(PATIENT)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -10,7 +10,7 @@ use tenure_tests::{Candidate, Group, Line, Sink, Store};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 fn watch(group: &Group, more: &[&str]) -> Command {
     let mut watch = Command::new(PROGRAM);

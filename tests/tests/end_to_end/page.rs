@@ -11,7 +11,7 @@ use serde_json::json;
 use tenure_tests::{Browser, Candidate, Family, Group, Sink, Store, needs};
 use tokio::process::Command;
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = tenure_tests::PATIENCE;
 const TAB: char = '\u{e004}';
 const ENTER: char = '\u{e007}';
 

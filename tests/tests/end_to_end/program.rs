@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tenure_tests::{BEAT_HANDLER, Group, Sink, Store};
 
-const SOON: Duration = Duration::from_secs(90);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 /// Base64, and to be recognised wherever it turns up.
 const SECRET: &str = "U0VDUkVULUtFWS1OT1QtVE8tQkUtU0VFTg==";

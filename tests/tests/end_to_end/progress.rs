@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use tenure_tests::{Access, BEAT_HANDLER, Group, Line, Mode, Proxy, Sink, Store};
 
 /// For what has no bound of its own.
-const SOON: Duration = Duration::from_secs(180);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 /// The store is the one that is never late by itself: the proxy is.
 async fn stage() -> Result<(Store, Sink, Group)> {

@@ -14,11 +14,11 @@ use tenure_store::sas::{Scope, Terms};
 use tenure_store::{Account, EMULATOR_ACCOUNT, KeyName};
 use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink, Store};
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 /// Two of the three leaders cannot renew until the third has done so and they are told the new key: on a busy machine
 /// that takes longer than the shortest lease lasts.
-const TIMINGS: [&str; 4] = ["--renew", "1s", "--lease", "60s"];
+const TIMINGS: [&str; 6] = ["--renew", "1s", "--lease", "60s", "--request-timeout", "15s"];
 
 /// The files that an operator keeps up to date.
 struct Secrets {

@@ -13,7 +13,7 @@ use tenure_tests::credential::with_sas;
 use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Outsider, Sink, Store, needs};
 use tokio::process::Command;
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 /// How to reach a container with some permissions only.
 fn with_container(known: &str, container: &str, permissions: &str) -> Access {
@@ -33,7 +33,8 @@ async fn a_candidate_with_a_sas_leads_and_runs_its_turns_on_the_embedded_store()
 
 async fn leads_and_runs_its_turns(store: Store) {
     let sink = Sink::start().await.unwrap();
-    let group = Group::new(PROGRAM, &store, &sink);
+    let mut group = Group::new(PROGRAM, &store, &sink);
+    group.patient = true;
     group.warm_up().await.unwrap();
     let (container, _) = group.election.split_once('/').unwrap();
     // A SAS for a container cannot make it.
@@ -125,7 +126,8 @@ async fn a_sas_of_one_blob_leaves_no_notice_on_the_embedded_store_and_has_no_pro
 
 async fn leaves_no_notice(store: Store) {
     let sink = Sink::start().await.unwrap();
-    let group = Group::new(PROGRAM, &store, &sink);
+    let mut group = Group::new(PROGRAM, &store, &sink);
+    group.patient = true;
     let (container, blob) = group.election.split_once('/').unwrap();
     let leader = group.start("ada", &[]).unwrap();
     leader.event("elected", SOON).await;

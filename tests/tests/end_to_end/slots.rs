@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tenure_tests::{Access, Front, Group, Instead, Line, Outsider, Sink, Store, asks};
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 async fn tenure(group: &Group, arguments: &[&str]) -> Result<Output> {
     let mut command = Command::new(PROGRAM);

@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio::sync::watch;
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 /// All that arrived.
 #[derive(Default)]

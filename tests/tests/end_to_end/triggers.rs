@@ -16,7 +16,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 /// For what has no bound of its own, on a busy machine.
-const SOON: Duration = Duration::from_secs(90);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 const TOKEN: &str = "a-token-of-operators-0123456789";
 
@@ -35,6 +35,7 @@ impl Stage {
         let mut group = Group::new(PROGRAM, &store, &sink);
         // No slot comes while a test runs, but at midnight.
         group.timer = ["--every", "24h"];
+        group.patient = true;
         group.warm_up().await.unwrap();
         let mut token = NamedTempFile::new().unwrap();
         writeln!(token, "{TOKEN}").unwrap();

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// For what has no bound of its own, on a busy machine.
-const SOON: Duration = Duration::from_secs(90);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 /// Followers poll so rarely, and wait for half of it at least.
 const POLL: [&str; 2] = ["--poll", "60s"];
@@ -36,6 +36,7 @@ impl Stage {
         let mut group = Group::new(PROGRAM, &store, &sink);
         group.timer = ["--every", "1h"];
         group.turn_ms = 1;
+        group.patient = true;
         group.warm_up().await.unwrap();
         let token = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(token.path(), TOKEN).unwrap();

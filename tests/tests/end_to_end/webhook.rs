@@ -25,7 +25,7 @@ use tokio::process::Command;
 use tokio::sync::watch;
 
 /// For what has no bound of its own, on a busy machine.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 /// A part of the URL that must not be seen.
 const SECRET: &str = "TGVha2VkUGF0aA";

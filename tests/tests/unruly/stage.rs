@@ -32,7 +32,7 @@ pub const TURN: Turn = Turn {
 };
 
 /// For what has no bound of its own, on a busy machine.
-pub const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = tenure_tests::PATIENCE;
 
 /// Longer than any test: only a jump of the clock gets there.
 pub const LONG: Duration = Duration::from_secs(1800);

@@ -10,7 +10,7 @@ use tenure_tests::{Beat, Candidate, Group, Line, Sink, Store, chaos};
 pub const BEATER: &str = env!("CARGO_BIN_EXE_beater");
 
 /// For what has no bound of its own, on a busy machine.
-pub const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = tenure_tests::PATIENCE;
 
 /// Who leaves its process group is found on Linux only.
 pub const KIN: &str = if cfg!(target_os = "linux") { "stray" } else { "kin" };

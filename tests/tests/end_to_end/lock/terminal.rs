@@ -1,6 +1,6 @@
 //! A lock in a terminal: who reads it, who hears of its keys, and who has it afterwards.
 
-use super::{SOON, Stage, text};
+use super::{PATIENT, SOON, Stage, text};
 use crate::PROGRAM;
 use tenure_tests::needs;
 use tokio::process::Command;
@@ -15,7 +15,7 @@ if child == 0:
 seen = b""
 def until(word):
     global seen
-    end = time.monotonic() + 90
+    end = time.monotonic() + 600
     while word not in seen:
         assert select.select([terminal], [], [], max(0, end - time.monotonic()))[0], (word, seen)
         seen += os.read(terminal, 4096)
@@ -24,7 +24,7 @@ def until(word):
 def answer(text):
     os.write(terminal, text)
 def stopped(process):
-    end = time.monotonic() + 90
+    end = time.monotonic() + 600
     while open(f"/proc/{process}/stat").read().rsplit(")", 1)[1].split()[0] != "T":
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -38,7 +38,7 @@ async fn play(stage: &Stage, scene: &str, shell: &str, script: &str, work: &str)
     let mut command = Command::new("python3");
     command.args(["-c", PLAY, scene, shell, script]);
     command.args([PROGRAM, "lock", &stage.lock, "--", "sh", "-c", work]);
-    command.env("AZURE_STORAGE_CONNECTION_STRING", stage.store.connection_string());
+    command.env("AZURE_STORAGE_CONNECTION_STRING", stage.store.connection_string()).envs(PATIENT);
     let ended = timeout(2 * SOON, command.kill_on_drop(true).output()).await.unwrap().unwrap();
     let told = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
     assert!(told.contains("all was well"), "{shell}: {told}");

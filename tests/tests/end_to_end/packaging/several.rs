@@ -108,7 +108,7 @@ async fn few_descriptors_are_told_of_and_enough_for_many_elections() {
     group.warm_up().await.unwrap();
     let (container, _) = group.election.split_once('/').unwrap();
     let mut content = "log = \"json\"\nlog-level = \"debug\"\nevery = \"24h\"\nname = \"ada\"\n\
-         lease = \"60s\"\nrenew = \"4s\"\nwebhook = \"http://127.0.0.1:9/\"\n"
+         lease = \"60s\"\nrenew = \"4s\"\nrequest-timeout = \"15s\"\nwebhook = \"http://127.0.0.1:9/\"\n"
         .to_owned();
     for number in 0..MANY {
         content += &format!("[[election]]\nelection = \"{container}/few-{number}\"\n");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-pub const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = tenure_tests::PATIENCE;
 
 /// A folder with this file in it.
 pub fn file(text: &str) -> (TempDir, PathBuf) {

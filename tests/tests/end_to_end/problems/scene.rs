@@ -25,7 +25,7 @@ use tokio_rustls::TlsAcceptor;
 use super::table::{Asked, Blow, Cause, Held};
 
 const ELECTION: &str = "problems/report";
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 /// So many at a time; what they found wrong, all of it.
 pub async fn at_a_time<F>(most: usize, rows: impl Iterator<Item = F>) -> Vec<String>
@@ -216,7 +216,7 @@ impl Scene {
                 && line.event["class"] == class
                 && line.event["detail"].as_str().unwrap().contains(wanted)
         };
-        match candidate.line_within(after, Duration::from_secs(20), is_named).await {
+        match candidate.line_within(after, SOON, is_named).await {
             Some(_) => Vec::new(),
             None => {
                 vec![self.wrong("run", &format!("{class}: {wanted}"), candidate.transcript())]

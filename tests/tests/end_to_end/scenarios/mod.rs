@@ -15,7 +15,7 @@ pub use scene::Stage;
 /// A lease of 15 s lasts as long at least after its holder was told to go, since it was renewed 4 s before at most.
 const UNRELEASED: Duration = Duration::from_secs(11);
 /// For what has no bound of its own.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = tenure_tests::PATIENCE;
 /// As long as A3 does not hold: the renew interval and one request time-out.
 const BROKEN_OVERLAP: Duration = Duration::from_secs(7);
 

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 /// For what has no bound of its own, on a busy machine.
-const SOON: Duration = Duration::from_secs(240);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 /// What runs, and what is wrong with that.
 #[derive(Default)]

@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use crate::PROGRAM;
 
 /// For what has no bound of its own, on a busy machine.
-const SOON: Duration = Duration::from_secs(240);
+const SOON: Duration = tenure_tests::PATIENCE;
 
 const SHARES: u32 = 8;
 

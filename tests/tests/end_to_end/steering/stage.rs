@@ -10,7 +10,7 @@ use tenure_tests::{Candidate, Group, Line, Sink, Store};
 use tokio::process::Command;
 
 /// For what has no bound of its own, on a busy machine.
-pub const SOON: Duration = Duration::from_secs(90);
+pub const SOON: Duration = tenure_tests::PATIENCE;
 
 pub const TOKEN: &str = "a-token-of-operators-0123456789";
 
@@ -30,6 +30,7 @@ impl Stage {
         let mut group = Group::new(PROGRAM, &store, &sink);
         group.timer = ["--every", "1s"];
         group.turn_ms = 600;
+        group.patient = true;
         group.warm_up().await.unwrap();
         let mut token = NamedTempFile::new().unwrap();
         writeln!(token, "{TOKEN}").unwrap();
