@@ -11,7 +11,7 @@ pub use crate::handler::webhook::WebhookHandler;
 pub mod command {
     pub use crate::handler::command::{
         Attached, CommandEnd, CommandHandler, KILL_SLACK, NotRunnable, Program, STOP_TIME,
-        Settings, ignores, reclaim_terminal, supervise,
+        Settings, ignores, reclaim_terminal, reread, supervise,
     };
 }
 
@@ -64,5 +64,5 @@ pub mod server {
     pub use crate::server::proof::{Intent, authorization, nonce_of};
     pub use crate::server::role::Leader;
     pub use crate::server::summary::Summary;
-    pub use crate::server::watch::{endpoint, listener};
+    pub use crate::server::watch::{accepts_stream, endpoint, listener};
 }

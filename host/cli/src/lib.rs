@@ -23,6 +23,8 @@ mod engine;
 mod exposed;
 mod handler;
 mod history;
+#[doc(hidden)]
+pub mod inputs;
 mod judged;
 mod lists;
 #[cfg(unix)]

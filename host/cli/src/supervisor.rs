@@ -21,6 +21,7 @@ mod wills;
 
 use link::BELL;
 pub(super) use link::{Link, Supervised};
+pub(super) use message::reread;
 
 use super::lock_codes::{BY_SIGNAL, FAILED, LOST};
 use super::service_manager::ServiceManager;

@@ -77,6 +77,16 @@ pub(super) fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCode> {
     Ok(Some((Head { framing, last, waits, request }, length)))
 }
 
+/// Reads the head of a request as a [`Store`](super::Store) does: the request without its body, and the length of the head.
+/// Returns `None` when there is only a part of a head.
+///
+/// # Errors
+///
+/// The status for bytes that are no head, or one whose body has no clear end.
+pub fn request_head(bytes: &[u8]) -> Result<Option<(Request, usize)>, StatusCode> {
+    Ok(head(bytes)?.map(|(head, length)| (head.request, length)))
+}
+
 /// A body whose end two readers could take for two places is the beginning of a smuggled request: refused.
 /// `is_old`: HTTP/1.0, which has no chunks.
 fn framing(request: &Request, is_old: bool) -> Result<Framing, StatusCode> {

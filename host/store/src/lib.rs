@@ -50,6 +50,7 @@ mod wire;
 
 pub use account::{Account, AccountError, EMULATOR_ACCOUNT, EMULATOR_KEY, KeyName};
 pub use headers::OLDEST_VERSION;
+pub use http1::request_head;
 pub use lease::State as LeaseState;
 pub use log::{Entry, Log};
 pub use manual::help;

@@ -26,3 +26,8 @@ pub(crate) use elections::Elections;
 pub(crate) use given::{Given, Value, Vocabulary};
 pub(crate) use options::{CommandLine, with_options};
 pub(crate) use pattern::Pattern;
+
+/// Returns what is wrong with the text of a settings file.
+pub(crate) fn complaints_of(text: &str) -> Vec<crate::complaint::Complaint> {
+    parse::parse(&source::Source::of(text), table::TABLE).complaints
+}

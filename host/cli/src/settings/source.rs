@@ -74,7 +74,7 @@ impl Source {
         format!("{}:{line}:{column}", self.name)
     }
 
-    #[cfg(test)]
+    /// A file that is not read from a disk, for tests and fuzzing.
     pub(super) fn of(text: &str) -> Self {
         Self::new("t.toml".into(), text.to_owned(), "/etc".into())
     }

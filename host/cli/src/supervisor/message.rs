@@ -4,6 +4,7 @@ use crate::log::Whose;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::time::Duration;
+use tenure::program::supervisor;
 
 /// One line. What it holds is secret, so that it has no `Debug`.
 #[derive(Serialize, Deserialize)]
@@ -46,6 +47,11 @@ pub(super) struct Will {
     pub until: Duration,
     /// Whom to trust beside those whom the platform trusts.
     pub ca_file: Option<OsString>,
+}
+
+/// Reads a line as a message, and returns the message as a line. For fuzzing.
+pub(crate) fn reread(text: &str) -> Option<String> {
+    supervisor::read::<Message>(text).map(|message| supervisor::line(&message))
 }
 
 #[cfg(test)]

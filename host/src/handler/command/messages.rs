@@ -5,7 +5,7 @@
 //! that lay in the socket while the machine slept would give the work time that it does not have.
 //! The end of the stream, however it comes about, means: kill.
 
-use crate::family::Ended;
+use crate::family::{self, Ended};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -59,6 +59,13 @@ impl Order {
             Self::Signal,
         )
     }
+}
+
+/// Reads a line as an order and as a report, and returns what was read as lines. For fuzzing.
+#[must_use]
+pub fn reread(line: &str) -> Vec<String> {
+    let report = family::read::<Report>(line).map(|report| family::line(&report));
+    std::iter::once(Order::read(line).line()).chain(report).collect()
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ mod terminal;
 
 pub use attached::{Attached, CommandEnd};
 pub use ignored::ignores;
+pub use messages::reread;
 pub use outcome::signal_name;
 use plan::times_out;
 pub use plan::{KILL_SLACK, STOP_TIME};

@@ -313,6 +313,23 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Returns true if a follower accepts these bytes as the stream of its leader `ada`. For fuzzing.
+#[must_use]
+pub fn accepts_stream(bytes: &[u8]) -> bool {
+    let leader = Followed { name: "ada".into(), term: 7, address: String::new() };
+    let mut reader = Reader {
+        leader: &leader,
+        election: "leases/leader",
+        own_name: "ben",
+        line: Vec::new(),
+        bytes: 0,
+        changes: 0,
+        last: QUIET,
+        has_read: false,
+    };
+    reader.read(bytes, Duration::ZERO).is_ok()
+}
+
 /// The address of a listener, as the record tells it or an operator; none if it is not one that can be asked.
 #[must_use]
 pub fn listener(text: &str) -> Option<Url> {

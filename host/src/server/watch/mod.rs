@@ -26,7 +26,7 @@
 mod client;
 mod stream;
 
-pub use client::{Watcher, endpoint, listener};
+pub use client::{Watcher, accepts_stream, endpoint, listener};
 pub(super) use stream::router;
 
 use super::board::Board;

@@ -1,0 +1,75 @@
+//! Answers of the service: heads, lists, dates.
+
+use chrono::{DateTime, Utc};
+use tenure_azure::listing::Page;
+use tenure_azure::{http_date, rfc3339};
+use tenure_core::Timestamp;
+
+/// The time of this machine wherever an input needs one: 2026-11-27T07:00:00Z.
+pub(crate) fn wall() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_795_762_800, 0).unwrap()
+}
+
+/// An answer as text: the status, a line for each header, an empty line, the body.
+pub(crate) struct Written<'a> {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, Vec<u8>)>,
+    pub(crate) body: &'a [u8],
+}
+
+impl<'a> Written<'a> {
+    /// Returns `None` where the first line is no status: the request has no answer then.
+    pub(crate) fn read(text: &'a [u8]) -> Option<Self> {
+        let mut rest = text;
+        let mut line = || {
+            let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+            let (line, after) = rest.split_at(end);
+            rest = after.get(1..).unwrap_or_default();
+            line
+        };
+        let status = str::from_utf8(line()).ok()?.trim().parse().ok()?;
+        let mut headers = Vec::new();
+        loop {
+            let line = line();
+            let Some(colon) = line.iter().position(|byte| *byte == b':') else { break };
+            let name = String::from_utf8_lossy(&line[..colon]).into_owned();
+            headers.push((name, line[colon + 1..].trim_ascii().to_vec()));
+        }
+        Some(Self { status, headers, body: rest })
+    }
+}
+
+/// Pieces of an input between lines of three equals signs.
+pub(crate) fn pieces(data: &[u8]) -> impl Iterator<Item = &[u8]> {
+    const BETWEEN: &[u8] = b"\n===\n";
+    let mut rest = Some(data);
+    std::iter::from_fn(move || {
+        let now = rest?;
+        let end = now.windows(BETWEEN.len()).position(|window| window == BETWEEN);
+        rest = end.map(|end| &now[end + BETWEEN.len()..]);
+        Some(end.map_or(now, |end| &now[..end]))
+    })
+}
+
+/// The XML of a list of blobs.
+pub fn listing(data: &[u8]) {
+    let Some(page) = Page::read(data, Some(wall())) else { return };
+    for blob in &page.blobs {
+        assert!(blob.etag.0.starts_with('"'), "{blob:?}");
+    }
+    assert_ne!(page.next.as_deref(), Some(""));
+}
+
+/// Dates of headers, of records and of tokens. What is read can be written, and is the same again.
+pub fn dates(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    if let Some(date) = http_date::parse(text) {
+        assert_eq!(http_date::parse(&http_date::format(date)), Some(date));
+    }
+    if let Some(date) = rfc3339::parse(text) {
+        assert_eq!(rfc3339::parse(&rfc3339::format(date)), Some(date));
+    }
+    if let Some(time) = Timestamp::parse(text) {
+        assert_eq!(Timestamp::parse(&time.to_rfc3339()), Some(time));
+    }
+}

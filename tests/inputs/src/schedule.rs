@@ -1,0 +1,45 @@
+//! Cron expressions, time zones, intervals and durations.
+
+use tenure_base::duration::{format_duration, parse_duration};
+use tenure_core::{Cron, Schedule, Timestamp, Zone};
+
+use crate::answer::wall;
+
+/// A cron expression with a time zone behind the last blank, or the words of a schedule. Its instants rise, and its words
+/// name it.
+pub fn schedule(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    let (cron, zone) = text.rsplit_once(' ').unwrap_or((text, "UTC"));
+    let parsed = match (Cron::parse(cron), Zone::named(zone)) {
+        (Ok(cron), Some(zone)) => Some(Schedule::Cron(Box::new(cron), zone)),
+        (Err(errors), _) => {
+            assert!(!errors.is_empty());
+            None
+        }
+        _ => None,
+    };
+    let described = Schedule::described(text).map(|(schedule, _)| schedule);
+    for schedule in parsed.into_iter().chain(described) {
+        let name = schedule.description();
+        let again = Schedule::described(&name).map(|(schedule, _)| schedule.description());
+        assert_eq!(again.as_ref(), Some(&name));
+        let _ = schedule.shortest();
+        let now = Timestamp::from_date(wall());
+        assert!(schedule.newest(now).is_none_or(|slot| slot <= now), "{name}");
+        let mut then = now;
+        for _ in 0..3 {
+            let Some(next) = schedule.next(then) else { break };
+            assert!(next > then, "{name}");
+            assert!(schedule.newest(next) == Some(next), "{name}");
+            then = next;
+        }
+    }
+}
+
+/// A duration. What is read is the same after it was written and read again.
+pub fn durations(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    if let Some(duration) = parse_duration(text) {
+        assert_eq!(parse_duration(&format_duration(duration)), Some(duration), "{text}");
+    }
+}

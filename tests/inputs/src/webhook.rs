@@ -1,0 +1,39 @@
+//! Webhooks: where they go, what signs them, and what their receivers answer.
+
+use std::time::Duration;
+
+use tenure_core::{Timestamp, Turn, TurnId};
+use tenure_webhook::{Call, Target, variable as name};
+
+use crate::account::assert_sendable;
+use crate::answer::wall;
+use crate::record::settings;
+use crate::variable;
+
+/// Lines `NAME=value` of the settings, then what the receiver answers. A call can be sent, and what is said of its answer does
+/// not repeat the token.
+pub fn webhook(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let environment = |wanted: &str| variable(&text, wanted);
+    let Ok((target, credentials)) = Target::read(&environment) else { return };
+    let turn = Turn {
+        term: 1_795_762_800,
+        slot: Timestamp::from_date(wall()),
+        value: None,
+        trigger: None,
+        attempt: 1,
+        past_due: false,
+        missed: 0,
+        valid_for: Duration::from_secs(10),
+        time_limit: None,
+    };
+    let id = TurnId::of(&turn, &settings(&[]));
+    let call = Call::of(&turn, &id, &target, &credentials, wall().timestamp());
+    assert_sendable(&call.request);
+    let message = call.judge(500, data).expect_err("500 is a failure");
+    assert!(!message.contains(char::is_control), "{message:?}");
+    let token = variable(&text, name::TOKEN).map(|token| token.trim().to_owned());
+    if let Some(token) = token.filter(|token| token.len() >= 12) {
+        assert!(!message.contains(&token), "{message}");
+    }
+}
