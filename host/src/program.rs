@@ -39,6 +39,7 @@ pub mod http {
     pub use crate::egress::client::{Clients, Unread, whole};
     pub use crate::egress::direct::send;
     pub use crate::egress::error::too_many_files;
+    pub use crate::egress::proxies::{Proxies, Proxy};
     pub use crate::egress::tls::{OF_AUTHORITY, is_of_authority, trusting};
 }
 

@@ -95,7 +95,7 @@ pub(super) async fn steer(line: &CommandLine) -> ExitCode {
         },
         (None, None) => return ExitCode::from(UNUSABLE),
     };
-    let clients = Clients::for_component(configuration.authorities.clone());
+    let clients = Clients::direct(configuration.authorities.clone());
     let election = configuration.settings.get(names::ELECTION).map(str::to_owned);
     match (Operator { clients, at, leader, token, election }).order(&verb).await {
         Ok(done) => {
@@ -371,7 +371,7 @@ impl Operator {
         url: Url,
         shown: Option<String>,
     ) -> Result<(http::Response<()>, Value), String> {
-        let client = self.clients.get(url.scheme())?;
+        let client = self.clients.get(&url)?;
         let mut request = client.request(method, url).timeout(PATIENCE);
         if let Some(shown) = shown {
             request = request.header(AUTHORIZATION, shown);

@@ -83,7 +83,7 @@ enum Way {
 impl Way {
     /// None: there is something to complain about.
     async fn of(configuration: &mut Configuration) -> Result<Option<Self>, String> {
-        let clients = Clients::for_component(configuration.authorities.clone());
+        let clients = Clients::direct(configuration.authorities.clone());
         let election = configuration.settings.get(names::ELECTION).map(str::to_owned);
         let Some(named) = configuration.given.text(&TRIGGER_AT) else {
             let component = configuration.component(&BootClock::new()).await?;
@@ -314,7 +314,7 @@ async fn reach(
     };
     let url = listener(address);
     let url = url.ok_or_else(|| unreached("no http:// or https:// address".to_owned()))?;
-    let client = clients.get(url.scheme()).map_err(unreached)?;
+    let client = clients.get(&url).map_err(unreached)?;
     let request = client.post(endpoint(&url, "trigger", Some(election))).timeout(PATIENCE);
     match request.send().await {
         Ok(answer) if answer.status().as_u16() == 202 => Ok(()),

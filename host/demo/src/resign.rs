@@ -1,5 +1,6 @@
 //! Asks a candidate to resign: `POST /resign` where it listens.
 
+use reqwest::Url;
 use serde_json::Value;
 use std::time::Duration;
 use tenure::program::http::{Clients, whole};
@@ -13,7 +14,8 @@ const LONGEST: usize = 64 * 1024;
 /// Ok: it will. Error: why not.
 pub(super) async fn ask(address: &str, token: &str) -> Result<(), String> {
     let clients = Clients::default();
-    let request = clients.get("http")?.post(format!("http://{address}/resign"));
+    let url = Url::parse(&format!("http://{address}/resign")).map_err(|error| error.to_string())?;
+    let request = clients.get(&url)?.post(url);
     let unreached =
         |error: reqwest::Error| format!("it cannot be reached: {}", error.without_url());
     let answer = request.bearer_auth(token).timeout(LIMIT).send().await.map_err(unreached)?;

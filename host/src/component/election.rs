@@ -142,7 +142,7 @@ impl ElectionComponent {
             guest_clock: clock.reading().steady().beginning(&begins),
             begins,
             clock: clock.reading(),
-            clients: Arc::default(),
+            clients: Arc::new(Clients::for_component(Authorities::default())),
             surroundings: None,
             files: OnceLock::new(),
             granted: OnceLock::new(),

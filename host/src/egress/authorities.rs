@@ -74,7 +74,7 @@ fn certificates_only(pem: &[u8]) -> Result<(Vec<u8>, usize), InvalidAuthorities>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidAuthorities {
-    /// It is text in UTF-16.
+    /// The file is text in UTF-16.
     Utf16,
     /// The section that begins in this line, from 1, is no certificate, or its beginning shares the line.
     Unread(usize),

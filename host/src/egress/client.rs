@@ -1,6 +1,8 @@
 //! The pooled HTTP clients of the election component.
 
+use super::proxies::{Proxies, Proxy};
 use super::{Authorities, tls};
+use reqwest::Url;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -17,18 +19,35 @@ const IDLE: Duration = Duration::from_secs(90);
 /// are at a time.
 const IDLE_PER_HOST: usize = 64;
 
-/// One pool of connections, whose TLS half is made when it is first needed.
+/// One pool of connections, each part of which is made when it is first needed.
 #[derive(Default)]
 pub struct Clients {
     authorities: Authorities,
+    proxies: Proxies,
+    direct: Pair,
+    proxied: Pair,
+}
+
+#[derive(Default)]
+struct Pair {
     plain: OnceLock<reqwest::Client>,
     tls: OnceLock<reqwest::Client>,
 }
 
 impl Clients {
-    /// Trusts `authorities` beside the platform's.
+    /// Clients for the account and the endpoints that issue its tokens: they trust `authorities` beside the platform's, and
+    /// use the proxies that the environment names.
     pub fn for_component(authorities: Authorities) -> Self {
-        Self { authorities, ..Self::default() }
+        Self::through(Proxies::from_env(), authorities)
+    }
+
+    /// Clients that trust `authorities` beside the platform's, and use no proxy.
+    pub fn direct(authorities: Authorities) -> Self {
+        Self::through(Proxies::default(), authorities)
+    }
+
+    pub(super) fn through(proxies: Proxies, authorities: Authorities) -> Self {
+        Self { authorities, proxies, ..Self::default() }
     }
 
     /// Whether they trust nobody but `authorities` beside whom the platform trusts, and all of these.
@@ -36,18 +55,39 @@ impl Clients {
         self.authorities == *authorities
     }
 
-    /// The client for a scheme. What went wrong is tried again the next time: the platform's certificates may be there
-    /// by then.
-    pub fn get(&self, scheme: &str) -> Result<&reqwest::Client, String> {
-        let (client, secure) = match scheme {
-            "https" => (&self.tls, true),
-            _ => (&self.plain, false),
+    /// Returns the client for requests to `url`. An error may be over the next time: the platform's certificates may be
+    /// there by then.
+    ///
+    /// # Errors
+    ///
+    /// When the client cannot be made, or the environment names no usable proxy.
+    pub fn get(&self, url: &Url) -> Result<&reqwest::Client, String> {
+        let is_secure = url.scheme() == "https";
+        let proxy = match self.proxy(url)? {
+            Some(_) => self.proxies.address(url),
+            None => None,
         };
+        let pair = if proxy.is_some() { &self.proxied } else { &self.direct };
+        let client = if is_secure { &pair.tls } else { &pair.plain };
         if let Some(client) = client.get() {
             return Ok(client);
         }
-        let built = build(if secure { tls::trusting(&self.authorities) } else { tls::none() })?;
+        // A proxy may be spoken to over TLS.
+        let config = match is_secure || proxy.is_some() {
+            true => tls::trusting(&self.authorities),
+            false => tls::none(),
+        };
+        let built = build(config, proxy)?;
         Ok(client.get_or_init(|| built))
+    }
+
+    /// Returns the proxy that requests to `url` go through.
+    ///
+    /// # Errors
+    ///
+    /// When the environment names no usable proxy.
+    pub fn proxy(&self, url: &Url) -> Result<Option<Proxy>, String> {
+        self.proxies.select(url)
     }
 }
 
@@ -72,10 +112,18 @@ pub enum Unread {
     TooLong,
 }
 
-fn build(config: Result<rustls::ClientConfig, rustls::Error>) -> Result<reqwest::Client, String> {
-    reqwest::Client::builder()
+fn build(
+    config: Result<rustls::ClientConfig, rustls::Error>,
+    proxy: Option<&str>,
+) -> Result<reqwest::Client, String> {
+    let mut builder = reqwest::Client::builder().no_proxy();
+    if let Some(proxy) = proxy {
+        // The error may repeat the address, with its password.
+        let proxy = reqwest::Proxy::all(proxy).map_err(|_| "the proxy's address is not valid")?;
+        builder = builder.proxy(proxy);
+    }
+    builder
         .http1_only()
-        .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
         .referer(false)

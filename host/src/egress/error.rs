@@ -1,6 +1,7 @@
 //! What went wrong with a request, in the words of `wasi:http`.
 
 use super::permit::Over;
+use super::proxies::Proxy;
 use super::tls::{OF_AUTHORITY, is_of_authority};
 use hyper_util::client::legacy;
 use std::error::Error as StdError;
@@ -129,6 +130,20 @@ pub fn too_many_files(error: &io::Error) -> Option<String> {
 #[cfg(not(unix))]
 pub fn too_many_files(_: &io::Error) -> Option<String> {
     None
+}
+
+/// The same for a request that went through a proxy: an error of the connection is that of the proxy.
+pub(super) fn translate_proxied(error: &reqwest::Error, proxy: &Proxy) -> Error {
+    let is_of_proxy = error.is_connect()
+        && !error.is_timeout()
+        && find::<rustls::Error>(error).is_none()
+        && out_of_descriptors(error).is_none();
+    if !is_of_proxy {
+        return translate(error);
+    }
+    let Proxy { variable, address } = proxy;
+    let why = innermost(error);
+    Error::InternalError(Some(format!("through the proxy {address} of {variable}: {why}")))
 }
 
 fn translate_rest(error: Cause<'_>) -> Error {

@@ -3,7 +3,7 @@
 use super::body::{OfTurn, Streamed};
 use super::budget::{Budget, CHUNK, Charge, Charged, OPEN_BODY, weight};
 use super::client::CONNECT;
-use super::error::{Prohibited, find, translate};
+use super::error::{Prohibited, find, translate, translate_proxied};
 use super::permit::Permit;
 use super::place::Place;
 use super::turn::{Connections, Courier, Queued, READ_AHEAD};
@@ -242,8 +242,9 @@ impl Gate {
     ) -> Result<http::Response<WasiBody>, Error> {
         match &self.way {
             Way::Pooled(clients) => {
-                let client = clients.get(url.scheme());
+                let client = clients.get(&url);
                 let client = client.map_err(|error| Error::InternalError(Some(error)))?;
+                let proxy = clients.proxy(&url).ok().flatten();
                 let mut request = reqwest::Request::new(head.method, url);
                 *request.headers_mut() = head.headers;
                 // The client sets it from the URL.
@@ -253,7 +254,13 @@ impl Gate {
                 }
                 // URLs are left out of errors: their queries may hold a secret.
                 let sent = client.execute(request).await;
-                let answer = sent.map_err(|error| self.explain(&error.without_url()))?;
+                let answer = sent.map_err(|error| {
+                    let error = error.without_url();
+                    match proxy {
+                        Some(proxy) => translate_proxied(&error, &proxy),
+                        None => self.explain(&error),
+                    }
+                })?;
                 Ok(http::Response::<reqwest::Body>::from(answer).map(|body| {
                     body.map_err(|error| translate(&error.without_url())).boxed_unsync()
                 }))

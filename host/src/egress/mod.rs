@@ -1,7 +1,7 @@
 //! Requests of guests: to whom they may go, when, and how long they may take.
 //!
-//! Nothing is followed, retried, proxied or remembered on the way: what a guest asked for is sent
-//! once, or not at all. The election component has a pool of connections. Each turn of a handler
+//! Nothing is followed, retried or remembered on the way: what a guest asked for is sent once, or not at all. The election
+//! component has a pool of connections, through the proxies that the environment names. Each turn of a handler
 //! has connections of its own, on which nothing is written without a check of the deadline in
 //! the same call, and which end with the turn.
 
@@ -17,6 +17,7 @@ mod lookup;
 mod names;
 mod permit;
 mod place;
+pub(crate) mod proxies;
 mod term;
 #[cfg(test)]
 mod tests;

@@ -40,7 +40,7 @@ impl Names {
 
 /// Whether an address is reserved for URLs that name it: this machine's, on its link, the platform's
 /// own service, or one that may stand for such an address.
-fn is_near(address: IpAddr, own: &[IpAddr]) -> bool {
+pub(super) fn is_near(address: IpAddr, own: &[IpAddr]) -> bool {
     own.contains(&address)
         || match address {
             IpAddr::V4(v4) => {

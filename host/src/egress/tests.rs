@@ -3,6 +3,7 @@
 mod budget;
 mod lease;
 mod lookup;
+mod proxies;
 mod term;
 mod tls;
 mod wire;

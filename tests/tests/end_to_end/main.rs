@@ -30,6 +30,7 @@ mod page;
 mod problems;
 mod program;
 mod progress;
+mod proxies;
 mod rotation;
 mod sas;
 mod scenarios;

@@ -2,13 +2,24 @@
 
 use super::examination::Finding;
 use super::probe::{Reached, Unreached, probe};
+use reqwest::Url;
 use std::time::Duration;
 use tenure::egress::Authorities;
+use tenure::program::http::{Proxies, Proxy};
 
 const CHECK: &str = "connection";
 
 pub(crate) async fn examine(origin: &str, authorities: &Authorities) -> Finding {
-    judge(origin, probe(origin, authorities).await)
+    let proxies = Proxies::from_env();
+    match Url::parse(origin).ok().map_or(Ok(None), |url| proxies.select(&url)) {
+        Ok(None) => judge(origin, probe(origin, authorities).await),
+        // The name of the account may be known to the proxy alone.
+        Ok(Some(Proxy { variable, address })) => {
+            let route = format!("{origin} through the proxy {address} of {variable}");
+            judge(&route, probe(&address, authorities).await)
+        }
+        Err(why) => Finding::failed(CHECK, format!("{origin}: {why}")),
+    }
 }
 
 fn judge(origin: &str, probed: Result<Reached, Unreached>) -> Finding {

@@ -135,7 +135,7 @@ impl Collector {
         let patience = variable("OTEL_EXPORTER_OTLP_TIMEOUT").and_then(|ms| ms.trim().parse().ok());
         let patience = patience.filter(|ms| *ms > 0);
         let way = Way {
-            clients: Clients::for_component(authorities),
+            clients: Clients::direct(authorities),
             patience: patience.map_or(PATIENCE, Duration::from_millis),
             runtime: Handle::current(),
             log,
@@ -152,7 +152,7 @@ impl Way {
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
         let (head, body) = request.into_parts();
         let url = Url::parse(&head.uri.to_string()).map_err(|error| error.to_string())?;
-        let client = self.clients.get(url.scheme())?;
+        let client = self.clients.get(&url)?;
         let mut request = reqwest::Request::new(head.method, url);
         *request.headers_mut() = head.headers;
         *request.body_mut() = Some(body.into());

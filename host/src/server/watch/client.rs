@@ -84,7 +84,7 @@ impl Watcher {
     /// Trusts servers that `authorities` vouch for, beside those that the platform trusts.
     #[must_use]
     pub fn new(authorities: Authorities) -> Self {
-        let clients = Clients::for_component(authorities);
+        let clients = Clients::direct(authorities);
         Self { clients, places: Semaphore::new(PLACES), of: Mutex::default() }
     }
 
@@ -174,7 +174,7 @@ impl Watcher {
         board: &Board,
         hints: &Notify,
     ) -> Result<End, String> {
-        let client = self.clients.get(url.scheme())?;
+        let client = self.clients.get(&url)?;
         let request = client.get(url).header(ACCEPT, "text/event-stream").send();
         let asked = timeout(PATIENCE, request).await;
         let asked = asked.map_err(|_| format!("no answer within {PATIENCE:?}"))?;

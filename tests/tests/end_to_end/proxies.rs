@@ -1,0 +1,62 @@
+//! Real processes whose account only a proxy can reach.
+
+use crate::PROGRAM;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_process};
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Proxy, Sink, Store};
+use tokio::process::Command;
+
+/// For what has no bound of its own, on a busy machine.
+const SOON: Duration = Duration::from_secs(180);
+
+/// Only the proxy knows the host of this origin.
+const ORIGIN: &str = "http://account.test";
+
+/// A lease is acquired, renewed and released by the supervisor, and `tenure doctor` names the proxy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_account_is_reached_through_the_proxy() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let mut group = Group::new(PROGRAM, &store, &sink);
+    group.warm_up().await.unwrap();
+    let actions = Arc::<Mutex<BTreeSet<String>>>::default();
+    let recorded = actions.clone();
+    let witness = move |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        let is_of_proxy = text.lines().next().is_some_and(|line| line.contains(ORIGIN));
+        let action = text.lines().find_map(|line| line.strip_prefix("x-ms-lease-action: "));
+        if let (true, Some(action)) = (is_of_proxy, action) {
+            recorded.lock().unwrap().insert(action.to_owned());
+        }
+    };
+    let known = group.connection_string.clone();
+    let (proxy, through) = Proxy::of_store_with(&known, witness).await.unwrap();
+    let address = format!("http://{}", proxy.address());
+    group.access = Access::with(through.replace(&address, ORIGIN));
+    let proxied = |mut command: Command| {
+        command.env("HTTP_PROXY", address.replace("//", "//user:S3CRET@")).env_remove("NO_PROXY");
+        command
+    };
+
+    let command = group.component("ada", &group.access, BEAT_HANDLER.as_ref(), &[]);
+    let mut ada = Candidate::spawn("ada", proxied(command)).unwrap();
+    ada.event("renewed", SOON).await;
+    kill_process(ada.runner().unwrap(), Signal::KILL).unwrap();
+    ada.end(SOON).await.unwrap();
+    let log = ada.transcript();
+    assert!(log.contains("was released, so another candidate can lead"), "{log}");
+    assert!(!log.contains("S3CRET"), "{log}");
+    let actions = actions.lock().unwrap().clone();
+    assert_eq!(actions.iter().collect::<Vec<_>>(), ["acquire", "release", "renew"]);
+
+    let mut command = Command::new(PROGRAM);
+    command.args(["doctor", "--election", &group.election]);
+    group.access.give(&mut command);
+    let output = proxied(command).output().await.unwrap();
+    let report = String::from_utf8(output.stdout).unwrap();
+    let route = format!("{ORIGIN} through the proxy {address} of HTTP_PROXY: ");
+    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(report.contains(&route) && !report.contains("S3CRET"), "{report}");
+}
