@@ -10,8 +10,8 @@ pub use crate::handler::webhook::WebhookHandler;
 #[cfg(unix)]
 pub mod command {
     pub use crate::handler::command::{
-        Attached, CommandEnd, CommandHandler, KILL_SLACK, NotRunnable, Program, STOP_TIME,
-        Settings, ignores, reclaim_terminal, reread, supervise,
+        Attached, CommandEnd, CommandHandler, EndOrphans, KILL_SLACK, NotRunnable, Program,
+        STOP_TIME, Settings, ignores, reclaim_terminal, reread, supervise,
     };
 }
 
@@ -25,7 +25,9 @@ pub fn local(nanoseconds: u64, zone: tenure_core::Zone) -> String {
 #[cfg(unix)]
 pub mod supervisor {
     pub use crate::clock::shared::{now, sleep_until};
-    pub use crate::family::{Ended, Family, adopt_orphans, children_of, line, read};
+    pub use crate::family::{
+        Ended, Family, Visibility, adopt_orphans, children_of, line, read, visibility,
+    };
     pub use crate::handler::command::{signal_name, this_program};
 }
 

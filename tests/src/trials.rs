@@ -36,6 +36,8 @@ pub enum Tool {
     Prometheus,
     /// With pip, which installs wasmtime, componentize-py and the SDK.
     Python,
+    /// This user, who may mount, with `unshare` and `setpriv`.
+    Root,
     /// The shell.
     Zsh,
 }
@@ -56,6 +58,10 @@ impl Tool {
             Self::Node => (&["npm", "--version"], "Node.js with npm"),
             Self::Prometheus => (&["promtool", "--version"], "promtool of Prometheus"),
             Self::Python => (&["python3", "-m", "pip", "--version"], "Python with pip"),
+            Self::Root => (
+                &["unshare", "--mount", "setpriv", "--version"],
+                "root with unshare and setpriv of util-linux",
+            ),
             Self::Zsh => (&["zsh", "--version"], "zsh"),
         }
     }

@@ -37,7 +37,7 @@ pub(super) async fn check(line: &CommandLine) -> ExitCode {
     let kind = elections.unnamed().filter(|_| configurations.is_empty());
     let mut of_kind: Vec<_> = kind.map(Configuration::of_run).into_iter().collect();
     let of_process = if configurations.is_empty() { &mut of_kind } else { &mut configurations };
-    leave_wills(of_process);
+    leave_wills(of_process, None);
     if let Some(first) = of_process.first_mut() {
         // Nothing is logged here. It is judged all the same.
         first.log_style(Output::Stdout);

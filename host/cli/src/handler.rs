@@ -352,14 +352,21 @@ fn a_line(program: &str) -> Option<(String, &'static str)> {
 
 #[cfg(unix)]
 fn command(clock: &BootClock, configuration: &mut Configuration, output: LineSink) -> Option<Work> {
-    use tenure::program::command::{CommandHandler, STOP_TIME, Settings};
+    use tenure::program::command::{CommandHandler, EndOrphans, STOP_TIME, Settings};
     let env = configuration.handler_env();
     let stop_time = configuration.stop_time().unwrap_or(STOP_TIME);
     // A leader that leaves in good order beats meanwhile, and the command has the time that it always has.
     let beats = configuration.settings.get(names::FAILOVER).is_some();
     let grace = if beats { stop_time.max(STOP_TIME) } else { stop_time };
     let attached = configuration.attached.clone();
-    let settings = Settings { env, stop_time, output, attached };
+    let link = configuration.supervisor.clone();
+    let end_orphans = link.map(|link| -> EndOrphans {
+        Arc::new(move || {
+            let link = link.clone();
+            Box::pin(async move { link.end_orphans().await })
+        })
+    });
+    let settings = Settings { env, stop_time, output, attached, end_orphans };
     let words = configuration.given.words(&COMMAND).map(|(_, word)| word.text.clone());
     let words: Vec<_> = words.collect();
     match CommandHandler::new(&words, settings, clock) {

@@ -6,9 +6,10 @@ use super::configuration::Configuration;
 use super::log::Log;
 use super::settings::table::{COMMAND, HEALTH_LISTEN, LISTEN, NO_WORK};
 use super::settings::{Elections, Vocabulary};
+use super::supervisor::Link;
 use super::variables;
 use std::net::SocketAddr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use tenure::clock::BootClock;
 use tenure::component::{ElectionComponent, Engine};
 use tenure::egress::Authorities;
@@ -138,7 +139,10 @@ impl Shared {
 
 /// Has leaders leave last wills with their supervisor, unless it could not know that all work is over: why not. An
 /// application that asks goes on whatever becomes of the process, and is told of where it is the work.
-pub(super) fn leave_wills(configurations: &mut [Configuration]) -> Option<String> {
+pub(super) fn leave_wills(
+    configurations: &mut [Configuration],
+    supervisor: Option<&Arc<Link>>,
+) -> Option<String> {
     let commands = configurations.iter().any(|c| c.given.is_on(&COMMAND));
     if commands && !cfg!(target_os = "linux") {
         return Some(
@@ -147,6 +151,7 @@ pub(super) fn leave_wills(configurations: &mut [Configuration]) -> Option<String
     }
     for configuration in configurations.iter_mut().filter(|c| !c.given.is_on(&NO_WORK)) {
         configuration.settings.set(names::LAST_WILL, "true");
+        configuration.supervisor = supervisor.cloned();
     }
     None
 }

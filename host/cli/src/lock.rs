@@ -89,8 +89,8 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
     let link = supervised.as_ref().map_err(Clone::clone);
     let link = link.and_then(|supervised| supervised.link(style));
     let mut configurations = [configuration];
-    if link.is_ok() {
-        leave_wills(&mut configurations);
+    if let Ok(link) = &link {
+        leave_wills(&mut configurations, Some(link));
     }
     descriptors::make_room(1);
     let outside = outside(&engine, &clock, &mut configurations, None).await;

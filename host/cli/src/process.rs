@@ -64,8 +64,8 @@ impl Process {
         }
         configuration.default_address(self.address);
         configuration.host_on_record().iter().for_each(|host| self.hosts.add(host));
-        if self.link.is_some() {
-            leave_wills(std::slice::from_mut(&mut configuration));
+        if let Some(link) = &self.link {
+            leave_wills(std::slice::from_mut(&mut configuration), Some(link));
         }
         let whose = configuration.whose();
         let log = self.log.of(&whose);

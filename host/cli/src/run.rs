@@ -111,7 +111,7 @@ async fn take_part(
         supervised.as_ref().map_err(Clone::clone)?.link(style)
     });
     let no_will = match &link {
-        Some(Ok(_)) => leave_wills(of_process),
+        Some(Ok(link)) => leave_wills(of_process, Some(link)),
         Some(Err(why)) => Some(why.clone()),
         None => None,
     };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! supervisor ── runner ── supervisor of a turn ── command ── whatever it starts
-//!     └───pipe────┘
+//!     └───pipes───┘
 //! ```
 //!
 //! The runner, which runs the elections, is its child: the same program with the same arguments, environment
@@ -10,6 +10,9 @@
 //! reads no setting and no credential. With each renewal the runner tells it the last will of the
 //! leader: the release of the lease, signed already. When the runner is gone by anything but exit code 0, the
 //! supervisor kills what is left of its work, sees the end of it, and sends the wills. protocol.md §7.3.
+//!
+//! When the supervisor of a turn is killed, this one adopts the processes of that turn. It ends them when the runner asks
+//! for that.
 //!
 //! Nobody leads without a supervisor that was there once: where that is killed, so is the runner. Where none can be
 //! started the elections run in the process that was started, and the log says that there is no last will.
@@ -28,13 +31,13 @@ use super::service_manager::ServiceManager;
 use super::signals::Numbered;
 use rustix::process::Signal;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 use tenure::program::command::reclaim_terminal;
-use tenure::program::supervisor::{Ended, Family, adopt_orphans, now, this_program};
+use tenure::program::supervisor::{Ended, Family, adopt_orphans, line, now, this_program};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::unix::pipe::Receiver;
 use tokio::runtime::Builder;
@@ -43,7 +46,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{sleep, timeout};
 use wills::Wills;
 
-/// The first argument of a runner that has a supervisor: its process id, and the runner's end of the pipe.
+/// The first argument of a runner that has a supervisor: its process id, and the runner's ends of both pipes.
 const SUPERVISED: &str = "--supervised-by=";
 
 /// How often it is looked whether all is gone whose end is not told.
@@ -113,15 +116,20 @@ async fn run_supervised(words: &[OsString]) -> io::Result<ExitCode> {
     adopt_orphans()?;
     let (messages, runners_end) = io::pipe()?;
     let messages = Receiver::from_owned_fd(OwnedFd::from(messages))?;
-    // It is inherited. The runner closes it to all that it starts itself.
+    let (runners_ear, answers) = io::pipe()?;
+    // A runner that reads nothing must not block its supervisor.
+    rustix::io::ioctl_fionbio(&answers, true)?;
+    // They are inherited. The runner closes them to all that it starts itself.
     rustix::io::fcntl_setfd(&runners_end, rustix::io::FdFlags::empty())?;
-    let supervised = format!("{SUPERVISED}{}:{}", std::process::id(), runners_end.as_raw_fd());
+    rustix::io::fcntl_setfd(&runners_ear, rustix::io::FdFlags::empty())?;
+    let (id, end, ear) = (std::process::id(), runners_end.as_raw_fd(), runners_ear.as_raw_fd());
+    let supervised = format!("{SUPERVISED}{id}:{end}:{ear}");
     let name = words.first().map_or(OsStr::new("tenure"), OsString::as_os_str);
     let mut runner = Command::new(this_program()?);
     let command = words.get(1).map_or(OsStr::new("run"), OsString::as_os_str);
     runner.arg0(name).arg(command).arg(supervised).args(words.iter().skip(2));
     let mut family = Family::start(&mut runner)?;
-    drop(runners_end);
+    drop((runners_end, runners_ear));
 
     let (mut wills, manager) = (Wills::default(), ServiceManager::from_env());
     let mut messages = BufReader::new(messages).lines();
@@ -134,6 +142,12 @@ async fn run_supervised(words: &[OsString]) -> io::Result<ExitCode> {
         }
         if wills.begun() || !open || held.too_long(now()) {
             held.release().for_each(|number| hand_on(number, &family));
+        }
+        if let Some(number) = *wills.end_orphans()
+            && family.end_adopted()
+        {
+            *wills.end_orphans() = None;
+            let _ = (&answers).write(line(&number).as_bytes());
         }
         let ending = family.ended().is_some();
         if ending && !open {
@@ -172,7 +186,7 @@ async fn run_supervised(words: &[OsString]) -> io::Result<ExitCode> {
             }
             () = sleep(wait), if open && !wait.is_zero() => {}
             () = sleep(PATIENCE), if held.is_some() => {}
-            () = sleep(LOOK), if ending => {}
+            () = sleep(LOOK), if ending || wills.end_orphans().is_some() => {}
         }
     };
     // What it wrote last. Its end of the pipe is closed, since it is dead.
@@ -293,7 +307,7 @@ mod tests {
         let mut given = words("tenure status --supervised-by=1:9");
         assert!(matches!(Part::of(&mut given), Part::Other));
         assert_eq!(given.len(), 3);
-        for wrong in ["x", "1:x", "0:3", "-1:3", ":"] {
+        for wrong in ["x", "1:x:4", "1:3", "0:3:4", "-1:3:4", "1:3:x", "::"] {
             let mut given = words(&format!("tenure run --supervised-by={wrong} --every 5s"));
             assert!(matches!(Part::of(&mut given), Part::Runner(Err(_))), "{wrong}");
             assert_eq!(given, words("tenure run --every 5s"));
@@ -334,7 +348,6 @@ mod tests {
     #[test]
     fn the_exit_code_is_the_runners() {
         use message::Message;
-        use tenure::program::supervisor::line;
         let mut wills = Wills::default();
         for (ended, lock, expected) in [
             (Ended::Exit(0), false, 0),

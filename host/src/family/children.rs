@@ -1,65 +1,154 @@
-//! Who a process has started, or adopted.
+//! The children of a process, as the system lists them.
 
 use rustix::process::Pid;
 #[cfg(target_os = "linux")]
 use rustix::process::getpid;
 use std::io;
 #[cfg(target_os = "linux")]
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// The children of `parent`, as far as the system tells.
-pub fn children_of(parent: Pid) -> Vec<Pid> {
-    all_children_of(parent).unwrap_or_default()
+/// Children of a process, including those that ended and were not reaped.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Children {
+    pub ids: Vec<Pid>,
+    /// True if a process that is not in `ids` is no child. Only lists of this process's own children are complete.
+    pub complete: bool,
 }
 
-/// The children of `parent`, those included that ended and were not reaped. None where the system does
-/// not tell: it is asked on Linux only, where `/proc` is there.
+/// The descendants of a process that it finds when they have left its process group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visibility {
+    /// All of them.
+    All,
+    /// Only those that `/proc` shows to this user.
+    Shown,
+    /// None: `/proc` belongs to another PID namespace.
+    ForeignProc,
+    /// None: no `/proc` is mounted. Without it Linux starts no command either.
+    NoProc,
+    /// None: this system does not list children.
+    Unlisted,
+}
+
+/// Returns the children of `parent` that the system lists: on Linux only, where `/proc` is there.
+pub fn children_of(parent: Pid) -> Vec<Pid> {
+    list(parent).map(|children| children.ids).unwrap_or_default()
+}
+
+/// Lists the children of `parent`.
 ///
 /// # Errors
 ///
-/// When there may be others: too many files are open, for example.
+/// When the list could not be read: too many files are open, for example.
 #[cfg(target_os = "linux")]
-pub(super) fn all_children_of(parent: Pid) -> io::Result<Vec<Pid>> {
-    let mut children = Vec::new();
-    // Where it is of another container, its numbers are of other processes.
-    if std::fs::read_link("/proc/self").is_ok_and(|this| this != own()) {
-        return Ok(children);
+pub(super) fn list(parent: Pid) -> io::Result<Children> {
+    if is_foreign() {
+        return Ok(Children::default());
     }
-    let processes = match std::fs::read_dir("/proc") {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(children),
-        processes => processes?,
+    match kernel_list(parent)? {
+        Some(ids) => Ok(Children { ids, complete: parent == getpid() }),
+        None => Ok(Children { ids: scan(Path::new("/proc"), parent)?, complete: false }),
+    }
+}
+
+/// Elsewhere processes are neither listed nor adopted.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn list(_: Pid) -> io::Result<Children> {
+    Ok(Children { ids: Vec::new(), complete: true })
+}
+
+/// Returns the descendants that this process would find.
+#[must_use]
+#[cfg(target_os = "linux")]
+pub fn visibility() -> Visibility {
+    if !Path::new("/proc/self").exists() {
+        return Visibility::NoProc;
+    }
+    match kernel_list(getpid()) {
+        _ if is_foreign() => Visibility::ForeignProc,
+        Ok(None) => Visibility::Shown,
+        _ => Visibility::All,
+    }
+}
+
+/// Returns the descendants that this process would find.
+#[must_use]
+#[cfg(not(target_os = "linux"))]
+pub fn visibility() -> Visibility {
+    Visibility::Unlisted
+}
+
+/// Returns true if the numbers in `/proc` are those of another PID namespace.
+#[cfg(target_os = "linux")]
+fn is_foreign() -> bool {
+    let id: PathBuf = getpid().as_raw_nonzero().to_string().into();
+    std::fs::read_link("/proc/self").is_ok_and(|shown| shown != id)
+}
+
+/// Returns the kernel's own list of the children of all threads of `parent`. It is the list that `wait` goes through, so it
+/// has processes that `/proc` hides (`hidepid`). None if this kernel does not offer it (`CONFIG_PROC_CHILDREN`).
+#[cfg(target_os = "linux")]
+fn kernel_list(parent: Pid) -> io::Result<Option<Vec<Pid>>> {
+    let id = parent.as_raw_nonzero().get().to_string();
+    let threads = PathBuf::from(format!("/proc/{id}/task"));
+    let mut ids = Vec::new();
+    let others = match std::fs::read_dir(&threads) {
+        Err(error) if is_passed_over(&error) => return Ok(None),
+        others => others?,
     };
-    for process in processes {
-        let process = process?;
-        let id = process.file_name().to_str().and_then(|name| name.parse().ok());
+    let mut names = others.map(|name| Ok(name?.file_name())).collect::<io::Result<Vec<_>>>()?;
+    // The main thread inherits the children of a thread that ends, so it comes last.
+    names.retain(|name| *name != *id);
+    for name in names {
+        match std::fs::read_to_string(threads.join(name).join("children")) {
+            Err(error) if is_passed_over(&error) => {}
+            text => ids.extend(ids_in(&text?)),
+        }
+    }
+    match std::fs::read_to_string(threads.join(id).join("children")) {
+        Err(error) if is_passed_over(&error) => Ok(None),
+        text => {
+            ids.extend(ids_in(&text?));
+            Ok(Some(ids))
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn ids_in(text: &str) -> impl Iterator<Item = Pid> {
+    text.split_ascii_whitespace().filter_map(|id| Pid::from_raw(id.parse().ok()?))
+}
+
+/// Returns the children of `parent` that show in this `/proc`.
+#[cfg(target_os = "linux")]
+fn scan(processes: &Path, parent: Pid) -> io::Result<Vec<Pid>> {
+    let mut children = Vec::new();
+    let entries = match std::fs::read_dir(processes) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(children),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
         let Some(id) = id.and_then(Pid::from_raw) else { continue };
-        match std::fs::read(process.path().join("stat")) {
+        match std::fs::read(entry.path().join("stat")) {
             Ok(stat) if parent_in(&stat) == Some(parent.as_raw_nonzero().get()) => {
-                children.push(id)
+                children.push(id);
             }
             Ok(_) => {}
-            // It has ended, and was reaped.
-            Err(error) if is_gone(&error) => {}
+            Err(error) if is_passed_over(&error) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(children)
 }
 
-/// What `/proc/self` leads to, where `/proc` is of this container.
+/// Returns true if the process has ended, or belongs to a user whose processes `/proc` does not show to this one
+/// (`hidepid`).
 #[cfg(target_os = "linux")]
-fn own() -> PathBuf {
-    getpid().as_raw_nonzero().to_string().into()
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn all_children_of(_: Pid) -> io::Result<Vec<Pid>> {
-    Ok(Vec::new())
-}
-
-#[cfg(target_os = "linux")]
-fn is_gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound
+fn is_passed_over(error: &io::Error) -> bool {
+    let over = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied];
+    over.contains(&error.kind())
         || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
 
@@ -75,6 +164,7 @@ fn parent_in(stat: &[u8]) -> Option<i32> {
 mod tests {
     use super::*;
     use rustix::process::getppid;
+    use std::fs;
 
     #[test]
     fn a_parent_is_found_behind_any_name() {
@@ -86,5 +176,29 @@ mod tests {
     #[test]
     fn this_process_is_a_child_of_its_parent() {
         assert!(children_of(getppid().unwrap()).contains(&getpid()));
+        let listed = list(getppid().unwrap()).unwrap();
+        assert!(!listed.complete, "the parent's children come and go meanwhile");
+    }
+
+    #[test]
+    fn a_process_that_may_not_be_inspected_is_passed_over() {
+        let proc = tempfile::tempdir().unwrap();
+        let pid = |id| Pid::from_raw(id).unwrap();
+        let stat = |id: &str, text: &str| {
+            fs::create_dir(proc.path().join(id)).unwrap();
+            fs::write(proc.path().join(id).join("stat"), text).unwrap();
+        };
+        stat("8", "8 (sleep) S 7 8 8 0");
+        stat("9", "9 (sleep) S 8 8 8 0");
+        fs::create_dir(proc.path().join("10")).unwrap();
+        fs::create_dir(proc.path().join("self")).unwrap();
+        assert_eq!(scan(proc.path(), pid(7)).unwrap(), [pid(8)]);
+        for passed_over in [rustix::io::Errno::PERM, rustix::io::Errno::ACCESS] {
+            assert!(is_passed_over(&passed_over.into()));
+        }
+        assert!(!is_passed_over(&rustix::io::Errno::MFILE.into()));
+        // A file in the place of a process.
+        fs::write(proc.path().join("11"), "").unwrap();
+        assert!(scan(proc.path(), pid(7)).is_err());
     }
 }

@@ -6,12 +6,16 @@
 //!
 //! On Linux a supervisor adopts whatever loses its parent (it is a *subreaper*), so that it sees the end
 //! of all of them, of those that left the child's process group too; elsewhere only that group is seen.
+//!
+//! Two things prove that none is left: `wait` reports that this process has no child at all, or the kernel's own list of
+//! its children has only those that were there before. `/proc` may hide processes (`hidepid`), so what it shows can only
+//! prove that a process is there.
 
 mod children;
 
-use children::all_children_of;
-pub use children::children_of;
+pub use children::{Visibility, children_of, visibility};
 
+use children::Children;
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpgid, getpid, kill_process,
@@ -63,7 +67,7 @@ impl Family {
     /// When it could not be started.
     #[allow(clippy::zombie_processes, reason = "reaped together with all its descendants")]
     pub fn start(command: &mut Command) -> io::Result<Self> {
-        let strangers = all_children_of(getpid())?;
+        let strangers = children::list(getpid())?.ids;
         let child = command.spawn()?;
         let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let leader = id.ok_or_else(|| io::Error::other("it has no process id"))?;
@@ -148,21 +152,26 @@ impl Family {
                 let _ = kill_process_group(self.leader, Signal::KILL);
             }
         }
-        // One that died meanwhile is a child of this process, or has left its own to it, until it is reaped.
-        let adopted = self.adopted();
-        adopted.iter().flatten().for_each(|child| kill(*child));
+        let ended = self.end_adopted();
         let childless = self.reap();
-        // Who was there before keeps this process from being without children, and was told by the system, so
-        // that what it says now can be relied on. Elsewhere nobody is adopted.
-        let told = !self.strangers.is_empty() || cfg!(not(target_os = "linux"));
-        let alone = childless || (told && adopted.is_ok_and(|adopted| adopted.is_empty()));
-        alone && test_kill_process_group(self.leader) == Err(Errno::SRCH)
+        (childless || ended) && test_kill_process_group(self.leader) == Err(Errno::SRCH)
     }
 
-    /// Those who lost their parent, and left the group. After an error there may be some.
-    fn adopted(&self) -> io::Result<Vec<Pid>> {
-        let children = all_children_of(getpid())?.into_iter();
-        Ok(children.filter(|child| !self.strangers.contains(child)).collect())
+    /// Kills the processes that lost their parent and were adopted by this one. Returns true if there was none; false also
+    /// if that cannot be known. [`is_gone`](Self::is_gone) reaps what was killed, whose children are adopted then.
+    pub fn end_adopted(&self) -> bool {
+        let adopted = self.adopted();
+        adopted.iter().flat_map(|adopted| &adopted.ids).for_each(|child| kill(*child));
+        adopted.is_ok_and(|adopted| adopted.complete && adopted.ids.is_empty())
+    }
+
+    /// Lists the children of this process without the leader, and without those that were there before.
+    fn adopted(&self) -> io::Result<Children> {
+        let mut children = children::list(getpid())?;
+        // The number of a leader that was reaped may be that of another process.
+        let leader = self.ended.is_none().then_some(self.leader);
+        children.ids.retain(|id| !self.strangers.contains(id) && Some(*id) != leader);
+        Ok(children)
     }
 
     fn leader_is_over(&self) -> bool {

@@ -15,6 +15,8 @@ mod elections;
 mod fencing;
 mod foreign_credentials;
 mod foreign_hosts;
+#[cfg(target_os = "linux")]
+mod hidden_processes;
 mod https;
 mod identity;
 mod languages;

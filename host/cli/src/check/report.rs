@@ -13,6 +13,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use tenure::contract::schedule_words_and_text;
 use tenure::program::local;
+#[cfg(unix)]
+use tenure::program::supervisor::{Visibility, visibility};
 use tenure_base::duration::format_duration;
 use tenure_core::{Agenda, Delivery, Missed, Schedule, Timestamp, Zone};
 
@@ -151,6 +153,10 @@ fn rows(checked: &Checked<'_>) -> Vec<(&'static str, String)> {
     let names = ["next turns"].into_iter().chain(std::iter::repeat(""));
     rows.extend(names.zip(turns.into_iter().map(|turn| turn.for_people())));
     rows.push(("work", work(&understood.work)));
+    #[cfg(unix)]
+    if let Found::Command { .. } = understood.work {
+        rows.push(("processes", found(visibility()).to_owned()));
+    }
     if let Some(reach) = reach(&understood.work) {
         rows.push(("may reach", reach));
     }
@@ -244,6 +250,27 @@ fn work(work: &Found) -> String {
 fn listed(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let names: Vec<_> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// Describes which processes of a command are found when they have left its process group.
+#[cfg(unix)]
+fn found(visibility: Visibility) -> &'static str {
+    match visibility {
+        Visibility::All => "all that the command starts are found, whatever /proc hides",
+        Visibility::Shown => {
+            "a process that leaves the command's process group is found only if /proc shows it (see hidepid): this \
+             kernel does not list children (CONFIG_PROC_CHILDREN). While one runs that is hidden, the lease is not \
+             released but expires"
+        }
+        Visibility::ForeignProc => {
+            "a process that leaves the command's process group is not found, since /proc belongs to another PID \
+             namespace. While one runs, the lease is not released but expires. Mount a /proc of this namespace"
+        }
+        Visibility::NoProc => "no command can be started, since no /proc is mounted: mount it",
+        Visibility::Unlisted => {
+            "a process that leaves the command's process group is not found on this system, and goes on"
+        }
+    }
 }
 
 /// Where requests of a component may go.

@@ -24,9 +24,9 @@ use super::settings::table::{
     WHILE_LEADING,
 };
 use super::settings::{CommandLine, Elections, Given, Value};
+use super::supervisor::Link;
 use super::{exposed, variables};
 use std::path::PathBuf;
-#[cfg(unix)]
 use std::sync::Arc;
 use tenure::egress::Authorities;
 #[cfg(unix)]
@@ -56,6 +56,8 @@ pub(super) struct Configuration {
     /// The command has this process's streams, for one run.
     #[cfg(unix)]
     pub attached: Option<Arc<Attached>>,
+    /// The supervisor of this process, which has the last wills.
+    pub supervisor: Option<Arc<Link>>,
     /// Why the command cannot be run, if that was complained of.
     #[cfg(unix)]
     pub not_runnable: Option<NotRunnable>,
@@ -224,6 +226,7 @@ impl Configuration {
             authorities: Authorities::default(),
             #[cfg(unix)]
             attached: None,
+            supervisor: None,
             #[cfg(unix)]
             not_runnable: None,
             given,

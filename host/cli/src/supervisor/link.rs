@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 use tenure::contract::{Report, Request, Role};
-use tenure::program::supervisor::{line, now};
-use tokio::net::unix::pipe::Sender;
-use tokio::sync::Notify;
+use tenure::program::supervisor::{line, now, read};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::sync::{Notify, watch};
 
 /// Has the supervisor read the pipe at once. Whoever does not know it ignores it.
 pub(super) const BELL: Signal = Signal::URG;
@@ -34,20 +35,25 @@ const NOTIFICATIONS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Supervised {
     supervisor: Pid,
-    /// The runner's end of the pipe, by which it can be opened anew.
+    /// The runner's ends of the pipes, by which they can be opened anew.
     pipe: String,
+    answers: String,
 }
 
 impl Supervised {
     /// By what the supervisor said. From here on this process does not outlive it.
     pub(super) fn read(told: &str) -> Result<Self, String> {
-        let parsed = told.split_once(':').and_then(|(supervisor, pipe)| {
-            let supervisor = supervisor.parse::<u32>().ok()?.try_into().ok()?;
-            Some((Pid::from_raw(supervisor)?, pipe.parse::<u32>().ok()?))
-        });
-        let (supervisor, pipe) = parsed.ok_or("the supervisor gave no address")?;
+        let numbers = told.split(':').map(|number| number.parse::<i32>().ok());
+        let parsed = match numbers.collect::<Option<Vec<_>>>().as_deref() {
+            Some([supervisor, pipe, answers]) if *supervisor > 0 => {
+                Pid::from_raw(*supervisor).map(|supervisor| (supervisor, *pipe, *answers))
+            }
+            _ => None,
+        };
+        let (supervisor, pipe, answers) = parsed.ok_or("the supervisor gave no address")?;
         let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
-        let this = Self { supervisor, pipe: format!("{folder}/{pipe}") };
+        let [pipe, answers] = [pipe, answers].map(|number| format!("{folder}/{number}"));
+        let this = Self { supervisor, pipe, answers };
         this.die_with_it().map_err(|error| format!("the supervisor cannot be reached: {error}"))?;
         Ok(this)
     }
@@ -78,7 +84,9 @@ impl Supervised {
     pub(crate) fn link(&self, style: Style) -> Result<Arc<Link>, String> {
         // It is not to block, which some systems do not heed where a descriptor is opened by its number.
         let pipe = File::options().write(true).open(&self.pipe).and_then(Sender::from_file);
-        let pipe = pipe.map_err(|error| format!("the supervisor cannot be reached: {error}"))?;
+        let answers = File::open(&self.answers).and_then(Receiver::from_file);
+        let unreachable = |error| format!("the supervisor cannot be reached: {error}");
+        let (pipe, answers) = (pipe.map_err(unreachable)?, answers.map_err(unreachable)?);
         let link = Arc::new(Link::default());
         let (json, stderr) = (style.format == Format::Json, style.output == Output::Stderr);
         link.waiting().lines.push_back(line(&Message::Log { json, stderr }));
@@ -88,6 +96,7 @@ impl Supervised {
             let _ = kill_process(supervisor, BELL);
         };
         tokio::spawn(link.clone().deliver(pipe, ring));
+        tokio::spawn(link.clone().hear(answers));
         Ok(link)
     }
 }
@@ -129,6 +138,8 @@ pub(crate) struct Link {
     news: Notify,
     /// The exit code was told, and all before it.
     delivered: Notify,
+    /// The newest request to end adopted processes that was answered.
+    orphans_ended: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -139,17 +150,35 @@ struct Waiting {
     /// Those that came and went.
     candidates: BTreeMap<usize, Option<Whose>>,
     wills: BTreeMap<Of, Option<Will>>,
+    /// Requests to end adopted processes, so far.
+    orphan_requests: u64,
+    /// The newest of them is to be sent.
+    end_orphans: bool,
     /// Told last.
     exit: Option<u8>,
     /// Whose will the supervisor has, or is about to be told.
     holders: BTreeSet<usize>,
 }
 
+/// Urgency of a line to the supervisor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Urgency {
+    /// The supervisor reads it when it does.
+    Later,
+    /// The supervisor is to read it at once.
+    Now,
+    /// This line is the last one.
+    Last,
+}
+
 impl Waiting {
-    /// The next line, and whether it is the last one.
-    fn next(&mut self) -> Option<(String, bool)> {
-        let before = self.next_before().map(|line| (line, false));
-        before.or_else(|| self.exit.take().map(|code| (line(&Message::Exit(code)), true)))
+    fn next(&mut self) -> Option<(String, Urgency)> {
+        if std::mem::take(&mut self.end_orphans) {
+            return Some((line(&Message::EndOrphans(self.orphan_requests)), Urgency::Now));
+        }
+        let before = self.next_before().map(|line| (line, Urgency::Later));
+        let exit = || Some((line(&Message::Exit(self.exit.take()?)), Urgency::Last));
+        before.or_else(exit)
     }
 
     fn next_before(&mut self) -> Option<String> {
@@ -242,6 +271,29 @@ impl Link {
         self.news.notify_one();
     }
 
+    /// Asks the supervisor to kill the processes that it adopted, and waits until none is left.
+    pub(crate) async fn end_orphans(&self) {
+        let number = {
+            let mut waiting = self.waiting();
+            waiting.orphan_requests += 1;
+            waiting.end_orphans = true;
+            waiting.orphan_requests
+        };
+        self.news.notify_one();
+        // Cannot fail: the sender is here.
+        let _ = self.orphans_ended.subscribe().wait_for(|ended| *ended >= number).await;
+    }
+
+    /// Takes the supervisor's answers.
+    async fn hear(self: Arc<Self>, answers: Receiver) {
+        let mut answers = BufReader::new(answers).lines();
+        while let Ok(Some(answer)) = answers.next_line().await {
+            if let Some(number) = read(&answer) {
+                self.orphans_ended.send_replace(number);
+            }
+        }
+    }
+
     /// Has the supervisor tell the service manager something.
     pub(crate) fn notify(&self, message: String) {
         let mut waiting = self.waiting();
@@ -272,15 +324,17 @@ impl Link {
         }
         loop {
             let next = self.waiting().next();
-            let Some((line, is_last)) = next else {
+            let Some((line, urgency)) = next else {
                 self.news.notified().await;
                 continue;
             };
             if write(&pipe, line.as_bytes(), &ring).await.is_err() {
                 return;
             }
-            if is_last {
-                self.delivered.notify_one();
+            match urgency {
+                Urgency::Later => {}
+                Urgency::Now => ring(),
+                Urgency::Last => self.delivered.notify_one(),
             }
         }
     }
@@ -290,7 +344,6 @@ impl Link {
 mod tests {
     use super::*;
     use tenure::contract::Leadership;
-    use tenure::program::supervisor::read;
     use tokio::io::AsyncReadExt as _;
     use tokio::time::timeout;
 
@@ -389,6 +442,37 @@ mod tests {
         };
         let left = will.until - before;
         assert!(left >= Duration::from_secs(10) && left < Duration::from_secs(15), "{left:?}");
+    }
+
+    #[tokio::test]
+    async fn a_request_to_end_orphans_rings_and_waits_for_its_own_answer() {
+        let (ours, theirs) = tokio::net::unix::pipe::pipe().unwrap();
+        let (answers, ear) = tokio::net::unix::pipe::pipe().unwrap();
+        let (link, rung) = (Arc::new(Link::default()), Arc::new(Notify::new()));
+        let bell = rung.clone();
+        tokio::spawn(link.clone().deliver(ours, move || bell.notify_one()));
+        tokio::spawn(link.clone().hear(ear));
+        let mut lines = BufReader::new(theirs).lines();
+        for number in [1, 2] {
+            let asking = tokio::spawn({
+                let link = link.clone();
+                async move { link.end_orphans().await }
+            });
+            rung.notified().await;
+            let line = lines.next_line().await.unwrap().unwrap();
+            assert!(matches!(read(&line), Some(Message::EndOrphans(asked)) if asked == number));
+            // The answer to the request before.
+            answers.writable().await.unwrap();
+            answers.try_write(line_of(number - 1).as_bytes()).unwrap();
+            tokio::task::yield_now().await;
+            assert!(!asking.is_finished());
+            answers.try_write(line_of(number).as_bytes()).unwrap();
+            asking.await.unwrap();
+        }
+    }
+
+    fn line_of(number: u64) -> String {
+        line(&number)
     }
 
     #[test]

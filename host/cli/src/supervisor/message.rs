@@ -19,6 +19,8 @@ pub(super) enum Message {
     Candidate { of: usize, whose: Option<Whose> },
     /// A last will; none: the one from before is void.
     Will { of: Of, will: Option<Will> },
+    /// Asks for the end of all adopted processes. The number of the request is the answer.
+    EndOrphans(u64),
     /// For the service manager, which listens to the supervisor alone.
     Notify(String),
     /// The exit code, however the runner ends: that of a command.

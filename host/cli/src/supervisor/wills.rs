@@ -40,6 +40,8 @@ pub(super) struct Wills {
     candidates: BTreeMap<usize, Whose>,
     /// Elections whose shares the runner was there for.
     split: BTreeSet<String>,
+    /// The newest request to end adopted processes, until it is answered.
+    end_orphans: Option<u64>,
 }
 
 impl Wills {
@@ -67,6 +69,7 @@ impl Wills {
                     None => drop(self.wills.remove(&of)),
                 }
             }
+            Some(Message::EndOrphans(number)) => self.end_orphans = Some(number),
             Some(Message::Notify(message)) => {
                 if let Some(manager) = manager {
                     manager.tell(message);
@@ -79,6 +82,11 @@ impl Wills {
     /// The runner has told something, so it listens to signals.
     pub(super) fn begun(&self) -> bool {
         self.log.is_some()
+    }
+
+    /// The newest request to end adopted processes, until it is answered.
+    pub(super) fn end_orphans(&mut self) -> &mut Option<u64> {
+        &mut self.end_orphans
     }
 
     /// The exit code that the runner told.

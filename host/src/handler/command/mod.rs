@@ -12,7 +12,8 @@
 //! that is killed, or stands still, takes its work with it. The margin of the lease is not needed.
 //!
 //! A supervisor that is killed is missed at once, since the socket ends then too: the runner kills the
-//! group, and the turn has trapped. What has left the group is not found any more.
+//! group, and the turn has trapped. On Linux the supervisor of the runner has adopted what left the group. The runner
+//! asks it to end that, and the turn is over when it has. Without such a supervisor these processes are not found.
 //!
 //! When both are killed in the same moment, and the command is not, the supervisor of the runner ends it, on
 //! Linux; where there is none, or it is killed too, nobody does. The kernel could (`PR_SET_PDEATHSIG`), but
@@ -85,7 +86,12 @@ pub struct Settings {
     pub output: LineSink,
     /// Whoever attaches it to this process's streams and signals, for one run.
     pub attached: Option<Arc<Attached>>,
+    /// None: no process adopts what a command leaves behind when its supervisor is killed.
+    pub end_orphans: Option<EndOrphans>,
 }
+
+/// Asks the parent of this process to kill the orphans that it adopted, and completes when none is left.
+pub type EndOrphans = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// A program that is run for each turn.
 pub struct CommandHandler {
@@ -97,6 +103,7 @@ pub struct CommandHandler {
     /// Whether something of a turn may still run.
     runs: watch::Sender<bool>,
     attached: Option<Arc<Attached>>,
+    end_orphans: Option<EndOrphans>,
 }
 
 impl CommandHandler {
@@ -120,8 +127,8 @@ impl CommandHandler {
         let program = Program { file, name: name.clone(), arguments: arguments.to_vec() };
         let lines = HandlerLines::new(Some(settings.output.clone()), clock.reading());
         let (clock, runs) = (clock.reading(), watch::Sender::new(false));
-        let Settings { stop_time, attached, .. } = settings;
-        Ok(Self { program, variables, stop_time, lines, clock, runs, attached })
+        let Settings { stop_time, attached, end_orphans, .. } = settings;
+        Ok(Self { program, variables, stop_time, lines, clock, runs, attached, end_orphans })
     }
 
     /// The file that is run, by its whole path.
@@ -150,6 +157,7 @@ impl CommandHandler {
             lease: lease.clone(),
             lines: self.lines(&last_words),
             signals,
+            end_orphans: self.end_orphans.clone(),
         };
         // Dropped with this future: that is the order to kill.
         let (_stop, stopped) = oneshot::channel();

@@ -1,10 +1,10 @@
 //! The runner's side of one run of a command: what it tells the supervisor, and what it hears.
 
-use super::Program;
 use super::attached::{next_signal, send_stdin};
 use super::messages::{Gone, Order, Report};
 use super::outcome::Fate;
 use super::plan::KILL_SLACK;
+use super::{EndOrphans, Program};
 use crate::clock::{BootClock, Clock as _, shared};
 use crate::deadline::Deadline;
 use crate::family::{self, children_of};
@@ -62,6 +62,8 @@ pub(super) struct Run {
     pub lines: [Lines; 2],
     /// The signals that are handed on to it; none: it is not attached.
     pub signals: Option<broadcast::Receiver<i32>>,
+    /// Ends what left the process group when the supervisor is killed.
+    pub end_orphans: Option<EndOrphans>,
 }
 
 /// What is known of a run whose supervisor is alive.
@@ -79,6 +81,8 @@ struct Kept {
     overdue: bool,
     /// The signals that are handed on to it.
     signals: Option<broadcast::Receiver<i32>>,
+    /// Ends what left the process group when the supervisor is killed.
+    end_orphans: Option<EndOrphans>,
 }
 
 impl Run {
@@ -89,9 +93,10 @@ impl Run {
         let told = self.lease.at();
         let lease = self.lease;
         let (supervisor, group, last_chance) = (None, None, None);
-        let (overdue, signals) = (false, self.signals);
+        let (overdue, signals, end_orphans) = (false, self.signals, self.end_orphans);
         let attached = signals.is_some();
-        let mut kept = Kept { lease, supervisor, group, told, last_chance, overdue, signals };
+        let mut kept =
+            Kept { lease, supervisor, group, told, last_chance, overdue, signals, end_orphans };
         let given = (self.program, self.variables);
         let started = start(&given.0, &given.1, self.stop_time, &kept.lease, attached);
         let (mut supervisor, socket) = match started {
@@ -188,15 +193,22 @@ impl Kept {
         killed || self.group.is_some()
     }
 
-    /// Without its supervisor the command must not run. What it started has another parent by now,
-    /// maybe this process, where it is the first one of a container.
+    /// Ends a command whose supervisor is dead. The processes have another parent by now: this process, where it is the
+    /// first one of a container, or the supervisor of `tenure run`, which ends also those that left the group.
     ///
-    /// One that was killed in the moment between starting the command and telling of it cannot be
-    /// told from one that started nothing, and what it started cannot be found.
+    /// A supervisor that was killed between starting the command and reporting that looks like one that started nothing.
     async fn end_unwatched(&self) -> Fate {
-        let Some(group) = self.group else {
-            return Fate::NotStarted("the process that supervises it ended first".into());
+        let fate = match self.group {
+            Some(group) => self.end_group(group).await,
+            None => Fate::NotStarted("the process that supervises it ended first".into()),
         };
+        if let Some(end_orphans) = &self.end_orphans {
+            end_orphans().await;
+        }
+        fate
+    }
+
+    async fn end_group(&self, group: Pid) -> Fate {
         loop {
             self.kill();
             while let Ok(Some(_)) = waitpgid(group, WaitOptions::NOHANG) {}

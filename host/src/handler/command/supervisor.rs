@@ -57,9 +57,9 @@ pub async fn supervise(program: &Program, stop_time: Duration, attached: bool) -
         runner.tell(&Report::Gone(Gone { ended: None, told: true })).await;
         return Ok(());
     }
-    // Without it only those that leave the group are not seen.
-    let _ = adopt_orphans();
-    let mut family = match Family::start(&mut command(program, input)) {
+    // The end of processes that leave the group could not be seen otherwise.
+    let started = adopt_orphans().and_then(|()| Family::start(&mut command(program, input)));
+    let mut family = match started {
         Ok(family) => family,
         Err(error) => {
             runner.tell(&Report::NotStarted(error.to_string())).await;

@@ -96,14 +96,10 @@ mod unwatched {
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_command_does_not_outlive_its_watchdog() {
         let stage = Stage::new().await;
-        let candidate = stage.start("ada", &[], &[BEATER, "kin"]);
+        let candidate = stage.start("ada", &[], &[BEATER, "stray"]);
         let term = candidate.event("turn-started", SOON).await.term();
-        let mut family = Vec::new();
-        for whose in [0, 1] {
-            let pid = stage.beat_of(term, whose).await.pid;
-            family.push(Pid::from_raw(pid.try_into().unwrap()).unwrap());
-        }
-        assert!(family.iter().all(|pid| is_alive(*pid)), "the command and its child run");
+        let family = stage.family_beats(term).await;
+        assert!(family.iter().all(|pid| is_alive(*pid)), "the command and its children run");
         kill_process(supervisor(&candidate), Signal::KILL).unwrap();
         let ended = turn_ended(&candidate, 0).await;
         assert_eq!(ended.event["outcome"], "trapped", "{}", candidate.transcript());

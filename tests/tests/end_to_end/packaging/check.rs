@@ -73,7 +73,7 @@ fn what_was_understood_is_told_and_nothing_is_sent() {
     for words in [
         "jobs/backup\n  candidate ",
         "T03:00:00+05:30[Asia/Kolkata] (in ",
-        "command /bin/sh, with 2 arguments",
+        "command /bin/sh, with 2 arguments\n  processes   ",
         "may reach   nothing: no host is allowed",
         "account     acme at http://127.0.0.1:",
         "2 elections: the settings are right\n",

@@ -12,7 +12,8 @@ fn id(process: &Child) -> Option<Pid> {
 
 fn kept(lease: &Deadline, supervisor: Option<Pid>, group: Option<Pid>) -> Kept {
     let (lease, told) = (lease.clone(), lease.at());
-    Kept { lease, supervisor, group, told, last_chance: None, overdue: false, signals: None }
+    let (last_chance, overdue, signals, end_orphans) = (None, false, None, None);
+    Kept { lease, supervisor, group, told, last_chance, overdue, signals, end_orphans }
 }
 
 /// What the runner makes of it when the supervisor goes on at last.
