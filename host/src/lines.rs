@@ -1,6 +1,6 @@
-//! Bytes of somebody else's as lines.
+//! Bytes of a handler as lines.
 
-/// Longer lines are cut into lines of this many bytes.
+/// The most bytes of a line. A longer one is cut.
 const LINE: usize = 4096;
 
 type Take = Box<dyn FnMut(String) + Send>;
@@ -10,30 +10,46 @@ type Take = Box<dyn FnMut(String) + Send>;
 pub(crate) struct Lines {
     take: Take,
     line: Vec<u8>,
+    /// `line` continues one that was cut.
+    cut: bool,
 }
 
 impl Lines {
     pub(crate) fn new(take: impl FnMut(String) + Send + 'static) -> Self {
-        Self { take: Box::new(take), line: Vec::new() }
+        Self { take: Box::new(take), line: Vec::new(), cut: false }
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             if byte == b'\n' {
                 self.end();
-            } else {
-                self.line.push(byte);
-                if self.line.len() == LINE {
-                    self.end();
-                }
+                continue;
+            }
+            self.line.push(byte);
+            // Only now is it known that the line goes on.
+            if self.line.len() > LINE {
+                self.cut();
             }
         }
+    }
+
+    /// Hands over as much as a line may have, without parting a character.
+    fn cut(&mut self) {
+        let continues = |at: &usize| self.line[*at] & 0b1100_0000 == 0b1000_0000;
+        // A character has at most four bytes.
+        let at = (LINE - 3..=LINE).rev().find(|at| !continues(at)).unwrap_or(LINE);
+        (self.take)(String::from_utf8_lossy(&self.line[..at]).into_owned());
+        self.line.drain(..at);
+        self.cut = true;
     }
 
     fn end(&mut self) {
         let line = String::from_utf8_lossy(&self.line).trim_end_matches('\r').to_owned();
         self.line.clear();
-        (self.take)(line);
+        // Nothing but the end of a line that was cut.
+        if !(std::mem::take(&mut self.cut) && line.is_empty()) {
+            (self.take)(line);
+        }
     }
 }
 
@@ -69,8 +85,33 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut() {
-        let lines = written(&[&[b'x'; LINE + 1]]);
-        assert_eq!(lines.iter().map(String::len).collect::<Vec<_>>(), [LINE, 1]);
+    fn a_long_line_is_cut_and_nothing_is_added_or_lost() {
+        let long = |bytes: usize| "x".repeat(bytes);
+        for (text, expected) in [
+            (long(LINE + 1), vec![long(LINE), long(1)]),
+            (long(LINE) + "\n", vec![long(LINE)]),
+            (long(2 * LINE) + "\r\ny", vec![long(LINE), long(LINE), "y".to_owned()]),
+            (long(LINE) + "\n\n", vec![long(LINE), String::new()]),
+            (long(LINE - 1) + "\ry\n", vec![long(LINE - 1) + "\r", "y".to_owned()]),
+            (long(LINE) + "\ry\n", vec![long(LINE), "\ry".to_owned()]),
+        ] {
+            assert_eq!(written(&[text.as_bytes()]), expected);
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_cut_between_characters() {
+        for character in ["é", "€", "😀"] {
+            for before in 0..character.len() {
+                let text = "x".repeat(before) + &character.repeat(LINE);
+                let lines = written(&[text.as_bytes()]);
+                assert_eq!(lines.concat(), text);
+                let full = &lines[..lines.len() - 1];
+                assert!(full.iter().all(|line| line.len() > LINE - 4 && line.len() <= LINE));
+            }
+        }
+        // No character goes on for so long.
+        let lines = written(&[&[0x80; LINE + 1]]);
+        assert_eq!(lines, ["\u{fffd}".repeat(LINE), "\u{fffd}".to_owned()]);
     }
 }

@@ -28,40 +28,33 @@ fn room(periods: Periods) -> Duration {
 
 /// What is wrong with `time`, and what to do about it; none when all is well.
 pub(super) fn judge(time: Duration, periods: Periods) -> Option<(String, String)> {
-    let Periods { validity, renew, failover, turn_timeout, .. } = periods;
+    let Periods { validity, renew, failover, .. } = periods;
     let room = room(periods);
-    if time > room {
-        let (without, otherwise) = match failover {
-            true => ("a beat, and beats every", "a longer --failover"),
-            false => (
-                "a renewal, and renews every",
-                "a longer lease, a shorter margin, or renew more often",
-            ),
-        };
-        let problem = format!(
-            "a stop time of {} does not fit: a leader may act for {} without {without} {}",
-            format_duration(time),
-            format_duration(validity),
-            format_duration(renew),
-        );
-        let advice = match room < SHORTEST {
-            true => format!("choose {otherwise}"),
-            false => {
-                let whole = if room < Duration::from_secs(1) { 100 } else { 1_000 };
-                let millis = u64::try_from(room.as_millis()).unwrap_or(u64::MAX) / whole * whole;
-                let most = format_duration(Duration::from_millis(millis));
-                format!("choose {most} or less, or {otherwise}")
-            }
-        };
-        return Some((problem, advice));
+    if time <= room {
+        return None;
     }
-    let limit = turn_timeout.filter(|limit| *limit <= time)?;
+    let (without, otherwise) = match failover {
+        true => ("a beat, and beats every", "a longer --failover"),
+        false => {
+            ("a renewal, and renews every", "a longer lease, a shorter margin, or renew more often")
+        }
+    };
     let problem = format!(
-        "a stop time of {} leaves no time for a turn of {}: the command would be told to end as soon as it starts",
+        "a stop time of {} does not fit: a leader may act for {} without {without} {}",
         format_duration(time),
-        format_duration(limit),
+        format_duration(validity),
+        format_duration(renew),
     );
-    Some((problem, "choose a shorter stop time, or a longer --turn-timeout".to_owned()))
+    let advice = match room < SHORTEST {
+        true => format!("choose {otherwise}"),
+        false => {
+            let whole = if room < Duration::from_secs(1) { 100 } else { 1_000 };
+            let millis = u64::try_from(room.as_millis()).unwrap_or(u64::MAX) / whole * whole;
+            let most = format_duration(Duration::from_millis(millis));
+            format!("choose {most} or less, or {otherwise}")
+        }
+    };
+    Some((problem, advice))
 }
 
 #[cfg(test)]
@@ -73,7 +66,6 @@ mod tests {
         validity: Duration::from_secs(12),
         renew: Duration::from_secs(4),
         failover: false,
-        turn_timeout: None,
     };
 
     fn problem(ms: u64, periods: Periods) -> Option<String> {
@@ -103,7 +95,6 @@ mod tests {
             by_lease: ms(48_000),
             renew: ms(renew),
             failover: true,
-            turn_timeout: None,
         };
         for (periods, time) in
             [(of(5_666, 1_666), 1_900), (of(1_700, 500), 700), (of(1_100, 333), 267)]
@@ -117,12 +108,5 @@ mod tests {
         assert!(problem.contains("for 400ms without a beat"), "{problem}");
         assert_eq!(advice, "choose a longer --failover");
         assert_eq!(with_failover(DEFAULT), None);
-    }
-
-    #[test]
-    fn a_turn_must_have_time_before_it_is_told_to_end() {
-        let with = |limit| Periods { turn_timeout: Some(Duration::from_secs(limit)), ..DEFAULT };
-        assert_eq!(problem(3_000, with(4)), None);
-        assert!(problem(3_000, with(3)).unwrap().contains("as soon as it starts"));
     }
 }

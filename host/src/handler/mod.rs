@@ -32,7 +32,7 @@ pub const GRACE: Duration = Duration::from_secs(1);
 
 /// Runs the turns of a leader, one at a time.
 ///
-/// The future that [`on_tick`](Handler::on_tick) returns is dropped when the leadership ends, when the turn reaches
+/// The future that [`on_tick`](Handler::on_tick) returns is dropped when the leadership ends, when the turn exceeds
 /// its time limit, and when the candidate leaves and the grace is over. Nothing of the turn may go on after that: a
 /// handler that starts tasks, threads or processes of its own must order them to end in the drop of its future. What
 /// has not ended by then is waited for with [`stopped`](Handler::stopped).
@@ -58,6 +58,12 @@ pub trait Handler: Send + Sync + 'static {
     fn grace(&self) -> Duration {
         GRACE
     }
+
+    /// Time that a turn gets to end after its [time limit](Turn::time_limit). The turn is stopped when it is over. Zero
+    /// unless it is implemented.
+    fn overtime(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 impl<H: Handler + ?Sized> Handler for Box<H> {
@@ -71,6 +77,10 @@ impl<H: Handler + ?Sized> Handler for Box<H> {
 
     fn grace(&self) -> Duration {
         (**self).grace()
+    }
+
+    fn overtime(&self) -> Duration {
+        (**self).overtime()
     }
 }
 

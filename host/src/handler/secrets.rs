@@ -1,21 +1,31 @@
-//! Which variables of this process are none of the work's business.
+//! Variables of this process that the work does not inherit.
 
+use crate::settings::names;
 use std::ffi::OsStr;
 
-/// Variables whose names begin so are the election's: they hold credentials, or settings that would
-/// be mistaken for the work's own.
-const OURS: [&str; 4] = ["AZURE_", "IDENTITY_", "MSI_", "TENURE_"];
+/// Variables that may hold the secret by which this process reaches the storage account. What names an identity is no
+/// secret, and the work may have its own use for it.
+const SECRETS: [&str; 5] = [
+    names::CONNECTION_STRING,
+    names::KEY,
+    names::SAS_TOKEN,
+    names::AUTH_TOKEN,
+    names::CLIENT_SECRET,
+];
+
+/// Settings of this program, among them secrets. The work may be this program too.
+const SETTINGS: &str = "TENURE_";
 
 /// How whoever started this process speaks with it: what a command said there would be taken for the
 /// runner's word.
 const SERVICE_MANAGER: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
 
-/// Whether a variable is kept from commands, in whatever case its name is written: programs, and
+/// Returns true if a variable is kept from commands, in whatever case its name is written: programs, and
 /// some systems, do not tell cases apart.
 pub fn is_ours(name: &OsStr) -> bool {
     let name = name.to_string_lossy().to_ascii_uppercase();
     let name = setting(&name);
-    OURS.iter().any(|ours| name.starts_with(ours)) || SERVICE_MANAGER.contains(&name)
+    name.starts_with(SETTINGS) || SECRETS.contains(&name) || SERVICE_MANAGER.contains(&name)
 }
 
 /// App Service sets each setting a second time, with its kind before its name: `APPSETTING_NAME`,
@@ -42,11 +52,16 @@ mod tests {
 
     #[test]
     fn names_are_known_in_any_case() {
-        for name in ["AZURE_STORAGE_KEY", "azure_storage_key", "Tenure_Control_Token", "msi_secret"]
-        {
-            assert!(ours(name), "{name}");
-        }
-        for name in ["notify_socket", "IDENTITY_header"] {
+        for name in [
+            "AZURE_STORAGE_CONNECTION_STRING",
+            "azure_storage_key",
+            "AZURE_STORAGE_SAS_TOKEN",
+            "AZURE_STORAGE_AUTH_TOKEN",
+            "Azure_Client_Secret",
+            "Tenure_Control_Token",
+            "TENURE_SECOND_KEY",
+            "notify_socket",
+        ] {
             assert!(ours(name), "{name}");
         }
     }
@@ -59,7 +74,7 @@ mod tests {
             "CUSTOMCONNSTR_AZURE_STORAGE_CONNECTION_STRING",
             "SQLCONNSTR_AZURE_STORAGE_CONNECTION_STRING",
             "SQLAZURECONNSTR_azure_storage_key",
-            "appsetting_msi_secret",
+            "appsetting_azure_client_secret",
             "APPSETTING_CUSTOMCONNSTR_AZURE_STORAGE_KEY",
         ] {
             assert!(ours(name), "{name}");
@@ -70,12 +85,22 @@ mod tests {
     fn others_are_left() {
         for name in [
             "PATH",
-            "MY_AZURE_",
+            "AZURE_CLIENT_ID",
+            "AZURE_TENANT_ID",
+            "AZURE_FEDERATED_TOKEN_FILE",
+            "AZURE_AUTHORITY_HOST",
+            "AZURE_STORAGE_ACCOUNT",
+            "AZURE_STORAGE_KEY_FILE",
+            "AZURE_REGION",
+            "IDENTITY_ENDPOINT",
+            "IDENTITY_HEADER",
+            "MSI_ENDPOINT",
+            "MSI_SECRET",
+            "MY_AZURE_STORAGE_KEY",
             "APPSETTING_GREETING",
             "CUSTOMCONNSTR_ORDERS",
-            "APPSETTINGS_AZURE_",
-            "_AZURE_",
-            "AZUREX",
+            "APPSETTINGS_AZURE_STORAGE_KEY",
+            "_AZURE_STORAGE_KEY",
             "",
         ] {
             assert!(!ours(name), "{name}");

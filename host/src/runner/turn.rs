@@ -23,7 +23,7 @@ pub(super) struct RunningTurn {
     pub(super) started: Duration,
     /// The leadership lasts until then; renewals move it on.
     valid_until: Duration,
-    /// The end of its time, whatever is renewed.
+    /// The end of its time and of the handler's [overtime](Handler::overtime), whatever is renewed.
     time_limit: Option<Duration>,
     /// The end of its grace, once the candidate leaves.
     grace: Option<Duration>,
@@ -57,11 +57,12 @@ impl RunningTurn {
         let left = valid_until.saturating_sub(clock.now());
         let valid_for = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
         let (ordered, works) = (Turn { valid_for, ..turn.clone() }, handler.clone());
+        let overtime = handler.overtime();
         let span = trace::of_turn(&turn);
         let spawn = |deadline| {
             runtime.spawn(async move { works.on_tick(ordered, deadline).await }.instrument(span))
         };
-        let mut this = Self::of(turn, valid_until, clock, spawn);
+        let mut this = Self::of(turn, valid_until, overtime, clock, spawn);
         this.gone = Some(Box::pin(async move { handler.stopped().await }));
         this
     }
@@ -70,11 +71,13 @@ impl RunningTurn {
     pub(super) fn of(
         turn: Turn,
         valid_until: Duration,
+        overtime: Duration,
         clock: Reading,
         spawn: impl FnOnce(Deadline) -> JoinHandle<TurnEnd>,
     ) -> Self {
         let started = clock.now();
-        let time_limit = turn.time_limit.map(|limit| started + Duration::from_nanos(limit));
+        let time_limit = turn.time_limit.map(Duration::from_nanos);
+        let time_limit = time_limit.map(|limit| (started + limit).saturating_add(overtime));
         let deadline = Deadline::new(clock, earliest(valid_until, time_limit, None));
         let task = spawn(deadline.clone());
         Self {

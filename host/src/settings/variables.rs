@@ -44,7 +44,6 @@ const PERIODS: &[&str] = &[
     names::POLL,
     names::FAILOVER,
     names::REQUEST_TIMEOUT,
-    names::TURN_TIMEOUT,
 ];
 
 /// The environment of the election component, and nothing but that: it holds the storage
@@ -121,7 +120,6 @@ impl Variables {
             validity: failover.map_or(by_lease, |failover| by_lease.min(failover.acts())),
             renew: failover.map_or(timings.renew, Failover::beat),
             failover: failover.is_some(),
-            turn_timeout: read.failure_policy.turn_timeout,
         })
     }
 
@@ -205,8 +203,6 @@ pub struct Periods {
     pub renew: Duration,
     /// It beats.
     pub failover: bool,
-    /// The longest that a turn may take.
-    pub turn_timeout: Option<Duration>,
 }
 
 #[cfg(test)]

@@ -98,6 +98,10 @@ impl<H: Handler> Handler for OfShare<H> {
     fn grace(&self) -> Duration {
         self.1.grace()
     }
+
+    fn overtime(&self) -> Duration {
+        self.1.overtime()
+    }
 }
 
 /// What a candidate does at the place that it is given. It is over when the place is dropped.

@@ -67,16 +67,20 @@ impl Configuration {
         let mut env = Vec::new();
         let mut wrong = Vec::new();
         for (entry, word) in self.given.words(&ENV) {
-            match word.text.to_string_lossy().split_once('=') {
-                Some((key, value)) if !key.is_empty() => {
-                    env.push((key.to_owned(), value.to_owned()));
-                }
+            let text = word.text.to_string_lossy();
+            let (name, value) = match text.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (&*text, std::env::var(&*text).ok()),
+            };
+            match value {
+                Some(value) if !name.is_empty() => env.push((name.to_owned(), value)),
                 // All of it may be a secret.
                 _ => wrong.push(entry.told_of(Some(word))),
             }
         }
         for source in wrong {
-            self.complain_at(source, "this is not KEY=VALUE", ENV.advice);
+            let problem = "this is neither KEY=VALUE nor the name of a variable that is set";
+            self.complain_at(source, problem, ENV.advice);
         }
         env
     }

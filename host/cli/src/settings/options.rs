@@ -49,7 +49,7 @@ fn option(setting: &'static Setting) -> Arg {
         Kind::OneOf(words) => text(&words.join("|")),
         Kind::Rule(_) => text("RULE"),
         Kind::List(name) => text(name).action(ArgAction::Append),
-        Kind::Variables => text("KEY=VALUE").action(ArgAction::Append),
+        Kind::Variables => text("KEY=VALUE|NAME").action(ArgAction::Append),
         Kind::Switch => arg.long(setting.name).action(ArgAction::SetTrue),
         Kind::File => valued(arg, "FILE").value_parser(value_parser!(OsString)),
         Kind::Command => arg

@@ -350,7 +350,8 @@ settings! {
         name: "stop-time", variable: "TENURE_STOP_TIME", kind: Kind::Duration,
         range: Range::From(Duration::from_millis(100)), default: "3s, with --failover less, so that a beat can be retried: 0.7s at 3s, 1.9s at 10s",
         works: &[Work::Command],
-        help: "How long before the end of the leadership a command is told to end (SIGTERM). This time, one renewal \
+        help: "How long before the end of the leadership a command is told to end (SIGTERM), and how long after its \
+               --turn-timeout it is killed (SIGKILL). This time, one renewal \
                interval and half a second (from SIGKILL to the end) must together fit into the lease less the margin. \
                With --failover, this time, one beat interval and half a second must together fit into the time for \
                which a leader may act after a beat",
@@ -413,7 +414,8 @@ settings! {
         name: "turn-timeout", variable: names::TURN_TIMEOUT, kind: Kind::Duration,
         range: Range::Durations(Duration::from_millis(100)..=seconds(DAY)),
         default: "as long as the leadership",
-        help: "The time-out of a turn: one that takes longer is stopped, and the leadership ends",
+        help: "The time-out of a turn: one that takes longer is stopped, and the leadership ends. A command gets \
+               SIGTERM then, and SIGKILL after --stop-time",
         heading: FAILURES, ..PASSED_ON
     };
     MAX_FAILURES = Setting {
@@ -556,10 +558,11 @@ settings! {
     };
     ENV = Setting {
         commands: RUN_AND_LOCK,
-        name: "env", kind: Kind::Variables, range: Range::Words("KEY=VALUE"),
+        name: "env", kind: Kind::Variables, range: Range::Words("KEY=VALUE or NAME"),
         works: &[Work::Component, Work::Command],
-        help: "A variable for the handler, which sees no other, or for the command. Repeatable",
-        advice: "give a variable as in --env REPORT_URL=https://example.com",
+        help: "Sets an environment variable for the handler or command; NAME alone passes on the variable of this \
+               process. Component handlers see no others. Repeatable",
+        advice: "give a variable as in --env REPORT_URL=https://example.com, or pass one on as in --env REPORT_URL",
         heading: WORK, ..ROW
     };
     CONNECTION_STRING_FILE = Setting {

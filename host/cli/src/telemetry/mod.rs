@@ -295,6 +295,10 @@ impl Handler for Traced {
     fn grace(&self) -> Duration {
         self.handler.grace()
     }
+
+    fn overtime(&self) -> Duration {
+        self.handler.overtime()
+    }
 }
 
 #[cfg(test)]

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     fn gone(ended: Option<Ended>, told: bool) -> Fate {
-        Fate::Gone(Gone { ended, told })
+        Fate::Gone(Gone { ended, told, timed_out: false })
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(super) fn of_turn(turn: &Turn, now: DateTime<Utc>, left: Duration) -> Variab
         ("TENURE_TERM", turn.term.to_string()),
         ("TENURE_SLOT", rfc3339(turn.slot)),
         ("TENURE_ATTEMPT", turn.attempt.to_string()),
+        ("TENURE_PAST_DUE", turn.past_due.to_string()),
+        ("TENURE_MISSED_SLOTS", turn.missed.to_string()),
         ("TENURE_DEADLINE", end),
     ];
     variables.extend(turn.value.clone().map(|value| ("TENURE_VALUE", value)));
@@ -54,18 +56,16 @@ mod tests {
         let around = pairs(&[
             ("PATH", "/bin"),
             ("AZURE_STORAGE_KEY", "secret"),
-            ("IDENTITY_HEADER", "secret"),
-            ("MSI_SECRET", "secret"),
             ("TENURE_SECOND_KEY", "secret"),
             ("NOTIFY_SOCKET", "/run/notify"),
             ("WATCHDOG_USEC", "1"),
-            ("MY_AZURE_", "mine"),
+            ("AZURE_CLIENT_ID", "me"),
         ]);
-        let given = vec![("AZURE_REGION".to_owned(), "north".to_owned())];
+        let given = vec![("AZURE_STORAGE_KEY".to_owned(), "other".to_owned())];
         let seen = base(around.into_iter(), given);
         assert_eq!(
             seen,
-            pairs(&[("PATH", "/bin"), ("MY_AZURE_", "mine"), ("AZURE_REGION", "north")])
+            pairs(&[("PATH", "/bin"), ("AZURE_CLIENT_ID", "me"), ("AZURE_STORAGE_KEY", "other")])
         );
     }
 
@@ -79,8 +79,8 @@ mod tests {
             value: None,
             trigger: None,
             attempt: 2,
-            past_due: false,
-            missed: 0,
+            past_due: true,
+            missed: 3,
             valid_for: 1,
             time_limit: None,
             share: None,
@@ -92,6 +92,8 @@ mod tests {
             ("TENURE_TERM", "7"),
             ("TENURE_SLOT", "1970-01-01T00:00:01.500Z"),
             ("TENURE_ATTEMPT", "2"),
+            ("TENURE_PAST_DUE", "true"),
+            ("TENURE_MISSED_SLOTS", "3"),
             ("TENURE_DEADLINE", "1970-01-01T00:00:12.500Z"),
         ]);
         assert_eq!(of_turn(&turn, now, Duration::from_secs(12)), expected);

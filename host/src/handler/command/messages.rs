@@ -28,6 +28,8 @@ pub(super) struct Gone {
     pub ended: Option<Ended>,
     /// Whether it was told to end, or killed, because its time was nearly over.
     pub told: bool,
+    /// True if that was the turn's own time.
+    pub timed_out: bool,
 }
 
 /// What the runner tells, as a line.
@@ -35,6 +37,8 @@ pub(super) struct Gone {
 pub(super) enum Order {
     /// The leadership ends at this instant, as far as is known at the moment.
     Until(Duration),
+    /// The turn's own time ends at this instant. Sent once, first of all.
+    Limit(Duration),
     /// The command is sent the signal of this number.
     Signal(i32),
 }
@@ -42,22 +46,27 @@ pub(super) enum Order {
 /// How a line begins that holds a signal.
 const SIGNAL: &str = "signal ";
 
+/// How a line begins that holds the end of the turn's own time.
+const LIMIT: &str = "limit ";
+
 impl Order {
     /// The line, with its end.
     pub(super) fn line(self) -> String {
         match self {
-            Self::Until(at) => format!("{}\n", u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)),
+            Self::Until(at) => format!("{}\n", nanoseconds(at)),
+            Self::Limit(at) => format!("{LIMIT}{}\n", nanoseconds(at)),
             Self::Signal(number) => format!("{SIGNAL}{number}\n"),
         }
     }
 
     /// The order in such a line. What is none counts as an instant that is long past: the work is killed.
     pub(super) fn read(line: &str) -> Self {
+        let instant = |text: &str| Duration::from_nanos(text.parse().unwrap_or(0));
+        if let Some(limit) = line.strip_prefix(LIMIT) {
+            return Self::Limit(instant(limit));
+        }
         let signal = line.strip_prefix(SIGNAL).and_then(|number| number.parse().ok());
-        signal.map_or_else(
-            || Self::Until(Duration::from_nanos(line.parse().unwrap_or(0))),
-            Self::Signal,
-        )
+        signal.map_or_else(|| Self::Until(instant(line)), Self::Signal)
     }
 }
 
@@ -66,6 +75,10 @@ impl Order {
 pub fn reread(line: &str) -> Vec<String> {
     let report = family::read::<Report>(line).map(|report| family::line(&report));
     std::iter::once(Order::read(line).line()).chain(report).collect()
+}
+
+fn nanoseconds(at: Duration) -> u64 {
+    u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -78,7 +91,7 @@ mod tests {
         for report in [
             Report::Started(42),
             Report::NotStarted("no such\nfile".into()),
-            Report::Gone(Gone { ended: Some(Ended::Signal(9)), told: true }),
+            Report::Gone(Gone { ended: Some(Ended::Signal(9)), told: true, timed_out: true }),
             Report::Gone(Gone::default()),
         ] {
             let line = line(&report);
@@ -90,7 +103,8 @@ mod tests {
 
     #[test]
     fn an_order_that_makes_no_sense_is_an_instant_that_is_past() {
-        for order in [Order::Until(Duration::new(5, 17)), Order::Signal(15)] {
+        let at = Duration::new(5, 17);
+        for order in [Order::Until(at), Order::Limit(at), Order::Signal(15)] {
             assert_eq!(Order::read(order.line().trim_end()), order);
         }
         assert_eq!(Order::Until(Duration::MAX).line(), format!("{}\n", u64::MAX));

@@ -39,7 +39,6 @@ pub use attached::{Attached, CommandEnd};
 pub use ignored::ignores;
 pub use messages::reread;
 pub use outcome::signal_name;
-use plan::times_out;
 pub use plan::{KILL_SLACK, STOP_TIME};
 pub use resolve::NotRunnable;
 pub use run::this_program;
@@ -48,7 +47,7 @@ pub use terminal::reclaim_terminal;
 
 use super::lines::{HandlerLines, LineSink, Stream};
 use super::{BoxFuture, Handler, TurnEnd};
-use crate::clock::{Clock, Reading};
+use crate::clock::{Clock, shared};
 use crate::contract::Turn;
 use crate::deadline::Deadline;
 use crate::lines::Lines;
@@ -79,7 +78,7 @@ pub struct Program {
 pub struct Settings {
     /// Variables of its own. It also sees those around, but none of the election's.
     pub env: Vec<(String, String)>,
-    /// How long before the end of the leadership it is told to end.
+    /// How long before the end of the leadership it is told to end, and how long after its time limit it is killed.
     pub stop_time: Duration,
     /// Called with each line that it writes, up to the same number as those of a component. One that is attached
     /// writes no lines, but to where this process does.
@@ -99,7 +98,6 @@ pub struct CommandHandler {
     variables: Variables,
     stop_time: Duration,
     lines: HandlerLines,
-    clock: Reading,
     /// Whether something of a turn may still run.
     runs: watch::Sender<bool>,
     attached: Option<Arc<Attached>>,
@@ -126,9 +124,9 @@ impl CommandHandler {
         let file = resolve::resolve(name, path.map(OsString::as_os_str))?;
         let program = Program { file, name: name.clone(), arguments: arguments.to_vec() };
         let lines = HandlerLines::new(Some(settings.output.clone()), clock.reading());
-        let (clock, runs) = (clock.reading(), watch::Sender::new(false));
+        let runs = watch::Sender::new(false);
         let Settings { stop_time, attached, end_orphans, .. } = settings;
-        Ok(Self { program, variables, stop_time, lines, clock, runs, attached, end_orphans })
+        Ok(Self { program, variables, stop_time, lines, runs, attached, end_orphans })
     }
 
     /// The file that is run, by its whole path.
@@ -144,7 +142,7 @@ impl CommandHandler {
             Some(signals) => signals,
             None => None,
         };
-        let limit = turn.time_limit.map(|limit| self.clock.now() + Duration::from_nanos(limit));
+        let limit = turn.time_limit.map(|limit| shared::now() + Duration::from_nanos(limit));
         let mut variables = self.variables.clone();
         variables.extend(environment::of_turn(&turn, Utc::now(), lease.remaining()));
         let parent = TraceParent::current();
@@ -154,7 +152,8 @@ impl CommandHandler {
             program: self.program.clone(),
             variables,
             stop_time: self.stop_time,
-            lease: lease.clone(),
+            lease,
+            limit,
             lines: self.lines(&last_words),
             signals,
             end_orphans: self.end_orphans.clone(),
@@ -172,11 +171,8 @@ impl CommandHandler {
             fate
         });
         let fate = kept.await.unwrap_or(Fate::Unwatched);
-        let (now, at) = (self.clock.now(), lease.at());
-        let limited = limit.is_some_and(|limit| times_out(limit, at, self.stop_time, now));
-        let over = if limited { TurnEnd::TimedOut } else { TurnEnd::CutOff };
         let last_words = last_words.lock().unwrap_or_else(PoisonError::into_inner);
-        turn_end(fate, &last_words, over)
+        turn_end(fate, &last_words)
     }
 
     /// Where standard output and standard error go.
@@ -203,6 +199,10 @@ impl Handler for CommandHandler {
             // Cannot fail: the sender is here.
             let _ = self.runs.subscribe().wait_for(|runs| !runs).await;
         })
+    }
+
+    fn overtime(&self) -> Duration {
+        self.stop_time + KILL_SLACK
     }
 }
 

@@ -16,9 +16,8 @@ pub(super) enum Fate {
     Unwatched,
 }
 
-/// How the turn ended. `last_words` is what the command last wrote to standard error, and `over` what
-/// the turn is when its time ran out.
-pub(super) fn turn_end(fate: Fate, last_words: &str, over: TurnEnd) -> TurnEnd {
+/// How the turn ended. `last_words` is what the command last wrote to standard error.
+pub(super) fn turn_end(fate: Fate, last_words: &str) -> TurnEnd {
     let failed = |what: String| match last_words.trim() {
         "" => TurnEnd::Failed(what),
         said => TurnEnd::Failed(shortened(format!("{what}: {said}"))),
@@ -31,7 +30,8 @@ pub(super) fn turn_end(fate: Fate, last_words: &str, over: TurnEnd) -> TurnEnd {
             "the command was killed, because the process that supervises it was killed".into(),
         ),
         // Many programs end with 0 when they are told to, however much is left to do.
-        Fate::Gone(Gone { told: true, .. } | Gone { ended: None, .. }) => over,
+        Fate::Gone(Gone { timed_out: true, .. }) => TurnEnd::TimedOut,
+        Fate::Gone(Gone { told: true, .. } | Gone { ended: None, .. }) => TurnEnd::CutOff,
         Fate::Gone(Gone { ended: Some(Ended::Exit(0)), .. }) => TurnEnd::Succeeded,
         Fate::Gone(Gone { ended: Some(Ended::Exit(code)), .. }) => {
             failed(format!("exit code {code}"))
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     fn end(ended: Option<Ended>, told: bool, said: &str) -> TurnEnd {
-        turn_end(Fate::Gone(Gone { ended, told }), said, TurnEnd::TimedOut)
+        turn_end(Fate::Gone(Gone { ended, told, timed_out: false }), said)
     }
 
     #[test]
@@ -69,14 +69,16 @@ mod tests {
     #[test]
     fn a_command_whose_time_was_over_did_not_succeed() {
         for ended in [Some(Ended::Exit(0)), Some(Ended::Signal(15)), None] {
-            assert_eq!(end(ended, true, "terminated"), TurnEnd::TimedOut);
+            assert_eq!(end(ended, true, "terminated"), TurnEnd::CutOff);
+            let gone = Gone { ended, told: true, timed_out: true };
+            assert_eq!(turn_end(Fate::Gone(gone), "terminated"), TurnEnd::TimedOut);
         }
-        assert_eq!(end(None, false, ""), TurnEnd::TimedOut);
+        assert_eq!(end(None, false, ""), TurnEnd::CutOff);
     }
 
     #[test]
     fn what_could_not_be_started_says_why_but_not_endlessly() {
-        let end = |fate| turn_end(fate, "", TurnEnd::CutOff);
+        let end = |fate| turn_end(fate, "");
         let TurnEnd::Trapped(text) = end(Fate::NotStarted("x".repeat(9_999))) else { panic!() };
         assert!(text.starts_with("the command could not be started: x"), "{text}");
         assert!(text.len() < 5_000);

@@ -58,6 +58,8 @@ pub(super) struct Run {
     pub stop_time: Duration,
     /// How long it may run.
     pub lease: Deadline,
+    /// When the turn's own time ends, on the clock that the supervisor reads.
+    pub limit: Option<Duration>,
     /// Where its lines go.
     pub lines: [Lines; 2],
     /// The signals that are handed on to it; none: it is not attached.
@@ -98,7 +100,7 @@ impl Run {
         let mut kept =
             Kept { lease, supervisor, group, told, last_chance, overdue, signals, end_orphans };
         let given = (self.program, self.variables);
-        let started = start(&given.0, &given.1, self.stop_time, &kept.lease, attached);
+        let started = start(&given.0, &given.1, self.stop_time, self.limit, &kept.lease, attached);
         let (mut supervisor, socket) = match started {
             Ok(started) => started,
             Err(error) => return Fate::NotStarted(error.to_string()),
@@ -251,6 +253,7 @@ fn start(
     program: &Program,
     variables: &[(OsString, OsString)],
     stop_time: Duration,
+    limit: Option<Duration>,
     lease: &Deadline,
     attached: bool,
 ) -> io::Result<(Child, UnixStream)> {
@@ -281,7 +284,8 @@ fn start(
         .process_group(0)
         .spawn()?;
     // A new socket has room for it.
-    first.write_all(Order::Until(on_shared_clock(lease)).line().as_bytes())?;
+    let limit = limit.map(|limit| Order::Limit(limit).line()).unwrap_or_default();
+    first.write_all((limit + &Order::Until(on_shared_clock(lease)).line()).as_bytes())?;
     Ok((supervisor, ours))
 }
 

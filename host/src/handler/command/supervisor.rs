@@ -13,7 +13,7 @@ use super::Program;
 use super::attached::receive_stdin;
 use super::ignored::ignores;
 use super::messages::{Gone, Order, Report};
-use super::plan::{Act, due};
+use super::plan::{Act, Bounds, due};
 use super::terminal::Foreground;
 use crate::clock::shared;
 use crate::family::{Family, adopt_orphans, line};
@@ -51,10 +51,12 @@ pub async fn supervise(program: &Program, stop_time: Duration, attached: bool) -
     let input = input.map_or_else(Stdio::null, Stdio::from);
     let mut runner = Runner::on(socket)?;
     // Before the command is started: from then on there is an instant at which it is killed.
-    let Some(Order::Until(mut until)) = runner.order().await else { return Ok(()) };
+    let Some(mut bounds) = runner.bounds(stop_time).await else { return Ok(()) };
+    let now = shared::now();
     // One that would be told to end at once is not started either.
-    if !matches!(due(shared::now(), until, stop_time, false), Act::Wait(_)) {
-        runner.tell(&Report::Gone(Gone { ended: None, told: true })).await;
+    if !matches!(due(now, bounds, None), Act::Wait(_)) {
+        let timed_out = bounds.is_over_time(now);
+        runner.tell(&Report::Gone(Gone { ended: None, told: true, timed_out })).await;
         return Ok(());
     }
     // The end of processes that leave the group could not be seen otherwise.
@@ -68,22 +70,24 @@ pub async fn supervise(program: &Program, stop_time: Duration, attached: bool) -
     };
     let mut foreground = attached.then(|| Foreground::of(&family, alone));
     runner.tell(&Report::Started(family.group())).await;
-    let (mut told, mut killed, mut alone) = (false, false, false);
+    let (mut told, mut killed, mut alone) = (None, false, false);
     loop {
+        let now = shared::now();
         let act = match killed {
             true => Act::Wait(Duration::MAX),
-            false => due(shared::now(), until, stop_time, told),
+            false => due(now, bounds, told),
         };
         let wake = match act {
             Act::Wait(at) => at,
             Act::Tell => {
                 family.tell();
-                told = true;
+                told = Some(now);
                 continue;
             }
             Act::Kill => {
                 family.kill();
-                (told, killed) = (true, true);
+                killed = true;
+                told = told.or(Some(now));
                 continue;
             }
         };
@@ -98,7 +102,8 @@ pub async fn supervise(program: &Program, stop_time: Duration, attached: bool) -
         select! {
             biased;
             order = runner.order(), if !alone => match order {
-                Some(Order::Until(at)) => until = at,
+                Some(Order::Until(at)) => bounds.until = at,
+                Some(Order::Limit(at)) => bounds.limit = Some(at),
                 Some(Order::Signal(number)) => match &mut foreground {
                     Some(foreground) => foreground.signal(number, &family),
                     None => family.signal(number),
@@ -118,7 +123,9 @@ pub async fn supervise(program: &Program, stop_time: Duration, attached: bool) -
     }
     // Before anybody hears of the end.
     drop(foreground);
-    runner.tell(&Report::Gone(Gone { ended: family.ended(), told })).await;
+    let timed_out = told.is_some_and(|told| bounds.is_over_time(told));
+    let gone = Gone { ended: family.ended(), told: told.is_some(), timed_out };
+    runner.tell(&Report::Gone(gone)).await;
     Ok(())
 }
 
@@ -156,6 +163,18 @@ impl Runner {
         socket.set_nonblocking(true)?;
         let (messages, ear) = UnixStream::from_std(socket)?.into_split();
         Ok(Self { messages: BufReader::new(messages).lines(), ear })
+    }
+
+    /// The bounds of a command that is about to be started; none when it is not to be.
+    async fn bounds(&mut self, stop_time: Duration) -> Option<Bounds> {
+        let mut limit = None;
+        loop {
+            match self.order().await? {
+                Order::Limit(at) => limit = Some(at),
+                Order::Until(until) => return Some(Bounds { until, limit, stop_time }),
+                Order::Signal(_) => return None,
+            }
+        }
     }
 
     /// The next order; none when there will be no more. May be dropped and called again.

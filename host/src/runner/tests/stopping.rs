@@ -230,9 +230,10 @@ fn nothing_is_released_while_the_handler_cannot_be_seen_stopped() {
             let _ = until_done.recv();
             TurnEnd::Succeeded
         };
-        let running = RunningTurn::of(turn(7), seconds(12), clock.reading(), |_| {
-            tokio::task::spawn_blocking(blocks)
-        });
+        let running =
+            RunningTurn::of(turn(7), seconds(12), Duration::ZERO, clock.reading(), |_| {
+                tokio::task::spawn_blocking(blocks)
+            });
         begins.recv().unwrap();
         candidate.turn = Some(running);
         let (leave, orders) =

@@ -7,19 +7,35 @@ use super::stage::{BEATER, KIN, SOON, Stage, turn_ended};
 const LIMITED: [&str; 4] = ["--turn-timeout", "4s", "--stop-time", "2s"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn who_listens_ends_at_the_stop_time() {
+async fn who_listens_ends_at_the_time_limit() {
     let stage = Stage::new().await;
     let script = "trap 'echo told; exit 0' TERM; while :; do sleep 0.05; done";
     let candidate = stage.start("ada", &LIMITED, &["sh", "-c", script]);
     let ended = turn_ended(&candidate, 0).await;
     // Whatever its exit code: it was not done.
     assert_eq!(ended.event["outcome"], "timed-out", "{}", candidate.transcript());
-    assert!(ended.event["elapsed_ms"].as_u64().unwrap() >= 1_900, "{}", ended.event);
+    assert!(ended.event["elapsed_ms"].as_u64().unwrap() >= 4_000, "{}", ended.event);
     // Its shell has something to say about it too.
     let told = |line: &tenure_tests::Line| line.event["line"] == "told";
     candidate.line("word of its own", 0, SOON, told).await;
     let stood_down = candidate.event("stood-down", SOON).await;
     assert_eq!(stood_down.event["reason"], "work-failed");
+}
+
+/// With a limit below the stop time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn who_takes_a_while_to_end_at_the_time_limit_has_the_stop_time_for_it() {
+    let stage = Stage::new().await;
+    let script = "trap 'sleep 2; echo clean; exit 0' TERM; while :; do sleep 0.05; done";
+    let limited = ["--turn-timeout", "4s", "--stop-time", "7s"];
+    let candidate = stage.start("ada", &limited, &["sh", "-c", script]);
+    let ended = turn_ended(&candidate, 0).await;
+    assert_eq!(ended.event["outcome"], "timed-out", "{}", candidate.transcript());
+    let clean = |line: &tenure_tests::Line| line.event["line"] == "clean";
+    assert!(candidate.lines().iter().any(clean), "{}", candidate.transcript());
+    let problem =
+        |line: &tenure_tests::Line| line.event.to_string().contains("took longer than 4s");
+    candidate.line("reason", 0, SOON, problem).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

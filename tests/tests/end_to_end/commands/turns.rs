@@ -17,12 +17,13 @@ fn written(candidate: &Candidate) -> Vec<(String, String)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_command_runs_once_per_slot_and_sees_its_turn_but_no_secret() {
     let stage = Stage::new().await;
-    let more = ["--env", "GREETING=good morning"];
+    let more = ["--env", "GREETING=good morning", "--env", "TENURE_TEST_PASSED_ON"];
     let mut command = stage.group.command("ada", &more, &["env"]);
     command
-        .env("IDENTITY_HEADER", "c2VjcmV0LWhlYWRlcg")
-        .env("MSI_SECRET", "c2VjcmV0LWhlYWRlcg")
+        .env("AZURE_CLIENT_ID", "6e7b")
+        .env("IDENTITY_ENDPOINT", "http://127.0.0.1:9/token")
         .env("TENURE_SECOND_KEY", "c2VjcmV0LWhlYWRlcg==")
+        .env("TENURE_TEST_PASSED_ON", "yes")
         .env("COLOUR", "blue");
     let mut candidate = Candidate::spawn("ada", command).unwrap();
     let started = candidate.event("turn-started", SOON).await;
@@ -44,6 +45,10 @@ async fn a_command_runs_once_per_slot_and_sees_its_turn_but_no_secret() {
     assert_eq!(of("TENURE_ATTEMPT"), "1");
     assert_eq!(of("GREETING"), "good morning");
     assert_eq!(of("COLOUR"), "blue");
+    assert_eq!(of("AZURE_CLIENT_ID"), "6e7b");
+    assert_eq!(of("IDENTITY_ENDPOINT"), "http://127.0.0.1:9/token");
+    assert_eq!(of("TENURE_TEST_PASSED_ON"), "yes");
+    assert_eq!((of("TENURE_PAST_DUE"), of("TENURE_MISSED_SLOTS")), ("false".into(), "0".into()));
     let deadline = DateTime::parse_from_rfc3339(&of("TENURE_DEADLINE")).unwrap();
     let began = DateTime::parse_from_rfc3339(started.event["timestamp"].as_str().unwrap()).unwrap();
     let left = (deadline - began).num_milliseconds();
@@ -52,7 +57,7 @@ async fn a_command_runs_once_per_slot_and_sees_its_turn_but_no_secret() {
     let status = candidate.terminate(SOON).await.unwrap();
     assert!(status.success(), "{}", candidate.transcript());
     let all = candidate.transcript();
-    for secret in ["AZURE_", "c2VjcmV0LWhlYWRlcg", "TENURE_VALUE"] {
+    for secret in ["AZURE_STORAGE_", "c2VjcmV0LWhlYWRlcg", "TENURE_VALUE"] {
         assert!(!all.contains(secret), "{secret}: {all}");
     }
     assert!(!stage.group.access.is_told_by(&all), "{all}");

@@ -18,7 +18,7 @@ fn kept(lease: &Deadline, supervisor: Option<Pid>, group: Option<Pid>) -> Kept {
 
 /// What the runner makes of it when the supervisor goes on at last.
 async fn goes_on(mut supervisor: UnixStream, runner: impl Future<Output = Fate>) {
-    let gone = Gone { ended: None, told: false };
+    let gone = Gone::default();
     supervisor.write_all(family::line(&Report::Gone(gone)).as_bytes()).await.unwrap();
     // Killed from here, because its time was over.
     assert_eq!(runner.await, Fate::Gone(Gone { told: true, ..gone }));
