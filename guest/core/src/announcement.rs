@@ -55,8 +55,12 @@ fn longest_here(took: Duration) -> Duration {
 /// polls for its lease before each of them.
 const REQUESTS: u32 = 6;
 
-/// How long a leader waits for the end of its work after it first read the announcement.
-pub(super) const LEADER_WAITS: Duration = Duration::from_secs(45);
+/// How long the work may take to end after the leader first read the announcement: at least this, and a lease,
+/// so that all that an application was told to act by has expired.
+const WORK_ENDS: Duration = Duration::from_secs(40);
+
+/// How long the leader then tries to give the lease away, beside the time of [`TO_COME_REQUESTS`].
+const LEASE_GIVEN: Duration = Duration::from_secs(5);
 
 /// How long a leader waits for the successor to announce itself, beside two polls and [`TO_COME_REQUESTS`].
 const TO_COME: Duration = Duration::from_secs(10);
@@ -149,6 +153,16 @@ impl Announcement {
         let most = if seen.called.is_some() { here } else { FRESH };
         (age.abs().to_std().ok()? < most || mutant!(AnnouncementIsStale)).then_some(seen)
     }
+}
+
+/// How long the work may take to end once the successor was seen.
+pub(super) fn work_ends(timings: &Timings) -> Duration {
+    WORK_ENDS.max(timings.lease)
+}
+
+/// How long the leader tries to give the lease away once the work has ended, where a request takes so long.
+pub(super) fn lease_given(took: Duration) -> Duration {
+    LEASE_GIVEN + TO_COME_REQUESTS * took
 }
 
 /// How long a leader waits for a successor that it has just named, where a request takes so long.

@@ -26,7 +26,7 @@ use super::credential_state::{CredentialState, Fetched};
 use super::environment::Files;
 use super::events;
 use super::failure::Failure;
-use super::handing_over::winds_down;
+use super::handing_over::{wind_down_limit, winds_down};
 use super::holding;
 use super::last_will::LastWill;
 use super::listing::Listing;
@@ -51,7 +51,7 @@ use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
 /// The version of the state; bytes of another one count as none.
-const VERSION: u8 = 19;
+const VERSION: u8 = 20;
 
 /// A clock that is further off than this explains a refused signature.
 const SKEW: TimeDelta = TimeDelta::minutes(5);
@@ -308,6 +308,7 @@ impl<'s> Step<'s> {
             ending: context.effects.ending,
             renewed: context.effects.gained == Some(Gained::Renewal),
             wind_down: winds_down(phase.hold(), context),
+            wind_down_limit: wind_down_limit(context).filter(|_| winds_down(phase.hold(), context)),
             successor: context.state.steering.hand_over().map(|order| order.to.clone()),
             promise: match phase {
                 Phase::Holding(hold) => hold.record.beat.map(|beat| beat.promise),

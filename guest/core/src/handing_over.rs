@@ -55,9 +55,18 @@ pub(super) fn order(to: String, hold: Option<&Hold>, context: &mut Context<'_>) 
     }
     // The record may name that one already.
     let named = hold.is_some_and(|hold| hold.names(Some(&to)));
-    let (successor, fresh_until, read_at) = (None, Moment::ZERO, context.now);
-    let asked = false;
-    let order = HandOver { to, successor, fresh_until, named, asked, read_at, reads: 0, until };
+    let order = HandOver {
+        to,
+        successor: None,
+        fresh_until: Moment::ZERO,
+        named,
+        asked: false,
+        read_at: context.now,
+        reads: 0,
+        seen: None,
+        work_until: Moment::ZERO,
+        until,
+    };
     context.state.steering.giving_up = Some(GivingUp::HandOver(order));
 }
 
@@ -92,6 +101,14 @@ pub(super) fn winds_down(hold: Option<&Hold>, context: &Context<'_>) -> bool {
     let works = hold.is_some() && context.state.turn.is_some();
     let patient = steering.rotates() && !context.settings.agenda.is_one_turn_a_term();
     works && steering.is_final() && !patient
+}
+
+/// The longest that the turn may go on when it winds down for a successor.
+pub(super) fn wind_down_limit(context: &Context<'_>) -> Option<Duration> {
+    if mutant!(GraceOutlastsHandOver) {
+        return None;
+    }
+    context.state.steering.hand_over()?.time_for_work(context.started)
 }
 
 /// Gives the leadership up, if that is wanted and nothing of it is under way.
@@ -172,7 +189,7 @@ pub(super) fn announcement_read(
             let (lease, term) = seen.called?;
             (seen.candidate == order.to && term == hold.record.term).then_some(lease)
         });
-        return order.announcement_read(known.map(|_| here), took, now);
+        return order.announcement_read(known.map(|_| here), took, now, &settings.timings);
     }
     hold.read_announcement_at = now + PRIORITY_EVERY;
     let higher =

@@ -26,6 +26,8 @@ pub enum Mutant {
     SuccessorDoesNotAcquire,
     /// A successor renews the lease that it was given, which leaves it the length of the old leader's.
     SuccessorOnlyRenews,
+    /// The grace of a turn may be longer than the time that a handover has.
+    GraceOutlastsHandOver,
     /// A handover that was ordered never comes about, and nobody hears of it.
     HandOverForgotten,
     /// The age of an announcement does not matter.
@@ -121,12 +123,13 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 51] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
         Self::SuccessorDoesNotAcquire,
         Self::SuccessorOnlyRenews,
+        Self::GraceOutlastsHandOver,
         Self::HandOverForgotten,
         Self::AnnouncementIsStale,
         Self::SuccessorOrNobody,

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::Moment;
-use super::announcement::{LEADER_WAITS, QUICK, just_seen, time_to_come};
+use super::announcement::{QUICK, just_seen, lease_given, time_to_come, work_ends};
 use super::phase::Hold;
 use super::timings::Timings;
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,10 @@ pub(super) struct HandOver {
     pub read_at: Moment,
     /// How often it was read. The first reads come soon: the successor may hear at once that it is named.
     pub reads: u32,
+    /// When the successor was seen first.
+    pub seen: Option<Moment>,
+    /// Until then the work has to end.
+    pub work_until: Moment,
     /// Then it has failed.
     pub until: Moment,
 }
@@ -84,6 +88,7 @@ impl HandOver {
         here: Option<Option<LeaseId>>,
         took: Duration,
         now: Moment,
+        timings: &Timings,
     ) {
         self.read_at = now + QUICK.min(FIRST_READ.saturating_mul(1 << self.reads.min(8)));
         self.asked = here.is_some();
@@ -91,12 +96,27 @@ impl HandOver {
         let Some(successor) = here else { return };
         if successor.is_some() {
             self.read_at = now + QUICK;
-            if self.fresh_until == Moment::ZERO {
-                self.until = now + LEADER_WAITS;
+            if self.successor.is_none() {
+                self.comes(took, now, timings);
             }
             self.fresh_until = now + just_seen(took);
         }
         self.successor = successor;
+    }
+
+    /// The successor is seen. While it was not, an application may have been told to act for up to a lease. So a
+    /// successor that comes back gives the work that time again, but not without end.
+    fn comes(&mut self, took: Duration, now: Moment, timings: &Timings) {
+        let first = *self.seen.get_or_insert(now);
+        let ends = first + work_ends(timings);
+        self.work_until = self.work_until.max(ends).max(now + timings.lease);
+        let last = first + 2 * work_ends(timings);
+        self.until = self.work_until.min(last) + lease_given(took);
+    }
+
+    /// How long the work may still go on.
+    pub fn time_for_work(&self, now: Moment) -> Option<Duration> {
+        self.successor.map(|_| self.work_until.saturating_sub(now))
     }
 
     /// Why nothing came of it, if it ends now.
@@ -108,7 +128,7 @@ impl HandOver {
             _ if !self.asked => {
                 "the successor's announcement could not be read in time; try again when the service answers faster"
             }
-            None if self.fresh_until == Moment::ZERO => {
+            None if self.seen.is_none() => {
                 "no candidate of that name announced itself: it is not running, is paused, or may not write beside \
                  the blob"
             }

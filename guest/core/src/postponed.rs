@@ -65,6 +65,7 @@ impl Report {
             ending: None,
             renewed: false,
             wind_down: false,
+            wind_down_limit: None,
             successor: None,
             promise: None,
             turns: None,

@@ -205,6 +205,9 @@ pub struct Report {
     pub renewed: bool,
     /// The turn that runs is to come to its end.
     pub wind_down: bool,
+    /// The longest that the turn may go on then, from the instant that the `elapsed` of the step stands for; none:
+    /// as long as its grace.
+    pub wind_down_limit: Option<Duration>,
     /// The name of the candidate that this leader hands over to.
     pub successor: Option<String>,
     /// So long after its newest beat the leader has stopped, by the record.

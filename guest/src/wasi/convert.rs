@@ -200,6 +200,7 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
         renewed: report.renewed,
         last_will: None,
         wind_down: report.wind_down,
+        wind_down_limit: report.wind_down_limit.map(nanos),
         successor: report.successor,
         promise: report.promise.map(nanos),
         turns: report.turns.map(Into::into),

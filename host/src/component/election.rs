@@ -303,6 +303,7 @@ impl ElectionComponent {
             renewed: report.renewed,
             last_will: report.last_will.map(Request::of),
             wind_down: report.wind_down,
+            wind_down_limit: report.wind_down_limit.map(Duration::from_nanos),
             successor: report.successor,
             promise: report.promise.map(Duration::from_nanos),
             turns: report.turns,

@@ -105,6 +105,7 @@ mod tests {
             renewed: false,
             last_will: None,
             wind_down: false,
+            wind_down_limit: None,
             successor: None,
             promise: None,
             turns: None,

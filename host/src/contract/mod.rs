@@ -166,6 +166,8 @@ pub struct Report {
     /// Whether the turn that runs is to come to its end, since the leadership is about to be given
     /// up: within a grace, and stopped then.
     pub wind_down: bool,
+    /// The longest that this grace may be, counted from the instant of this step; none: any grace.
+    pub wind_down_limit: Option<Duration>,
     /// The name of the candidate that this leader hands over to.
     pub successor: Option<String>,
     /// What the leader promises, by the record: that it has stopped so long after its newest beat. None:
@@ -198,6 +200,7 @@ impl Report {
             renewed: false,
             last_will: None,
             wind_down: false,
+            wind_down_limit: None,
             successor: None,
             promise: None,
             turns: None,

@@ -257,13 +257,12 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         self.paused || !self.ready
     }
 
-    /// The leadership is about to be given up, after the turn that runs.
-    fn wind_down(&mut self) {
+    /// The leadership is about to be given up, after the turn that runs; by `limit` if it is handed over.
+    fn wind_down(&mut self, limit: Option<Duration>) {
         let end = self.now().saturating_add(self.runner.time_to_end());
-        if let Some(turn) = &mut self.turn
-            && !turn.has_grace()
-        {
-            turn.give_grace(end);
+        if let Some(turn) = &mut self.turn {
+            let end = turn.grace().unwrap_or(end);
+            turn.give_grace(limit.map_or(end, |limit| end.min(limit)));
         }
         self.enforce();
     }
@@ -339,7 +338,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             self.stop_turn();
         }
         if report.wind_down {
-            self.wind_down();
+            let limit = report.wind_down_limit.map(|limit| taken_at.saturating_add(limit));
+            self.wind_down(limit);
         } else if let (None, Some(turn)) = (self.leaving, &mut self.turn) {
             // Nobody came to take over: it goes on as long as it leads.
             turn.take_back_grace();

@@ -100,9 +100,9 @@ impl RunningTurn {
         self.move_deadline();
     }
 
-    /// Whether it was told to come to its end.
-    pub(super) fn has_grace(&self) -> bool {
-        self.grace.is_some()
+    /// The end of its grace, if it was asked to end.
+    pub(super) fn grace(&self) -> Option<Duration> {
+        self.grace
     }
 
     /// The candidate leaves, or gives up its leadership: the turn may end by itself until `at`.

@@ -87,6 +87,7 @@ pub fn report(report: core::Report) -> wit::Report {
         }),
         renewed: report.renewed,
         wind_down: report.wind_down,
+        wind_down_limit: report.wind_down_limit,
         successor: report.successor,
         promise: report.promise,
         turns: None,

@@ -82,6 +82,8 @@ fn the_lease_is_given_away_only_when_the_work_was_seen_stopped() {
     assert_eq!(scene.leader().as_deref(), Some("first"));
     let report = scene.step(0, None);
     assert!(report.wind_down, "{report:?}");
+    let limit = report.wind_down_limit.unwrap();
+    assert!(seconds(31) < limit && limit < seconds(40), "{limit:?}");
     let report = scene.step(0, Some(Event::TurnEnded(Outcome::CutOff)));
     assert_eq!(report.ending.map(|ending| ending.reason), Some(EndingReason::HandedOver));
     let verbs = scene.candidates[0].0.verbs();
@@ -376,6 +378,26 @@ fn an_order_outlasts_a_moment_without_a_successor() {
     assert_eq!(report.ending, None);
     scene.run(seconds(8));
     assert_eq!(scene.endings[0].1.reason, EndingReason::HandedOver);
+    assert_eq!(scene.leader().as_deref(), Some("second"));
+}
+
+/// While the successor was not seen, an application may have been allowed to act for that long.
+#[test]
+fn work_has_a_lease_to_end_each_time_that_the_successor_comes() {
+    let mut scene = waiting_for_the_turn(&[(variable::WHILE_LEADING, "true")]);
+    scene.run(seconds(36));
+    scene.service.successor = None;
+    scene.run(millis(700));
+    assert_eq!(scene.step(0, None).wind_down_limit, None);
+    let comes = (0..100).find_map(|_| {
+        scene.run(millis(100));
+        scene.step(0, None).wind_down_limit
+    });
+    let limit = comes.unwrap();
+    assert!(limit > seconds(14), "{limit:?}");
+    scene.run(limit);
+    scene.turn_ends(Outcome::CutOff);
+    scene.run(seconds(4));
     assert_eq!(scene.leader().as_deref(), Some("second"));
 }
 

@@ -221,7 +221,9 @@ impl World {
         let over = report.ending.is_some();
         runner.turn_ends = runner.turn_ends.map(|ends| match report.wind_down {
             _ if over => now,
-            true => ends.min(now + self.grace),
+            true => {
+                ends.min(now + report.wind_down_limit.map_or(self.grace, |l| l.min(self.grace)))
+            }
             // It goes on when it is not to be brought to an end any more.
             false if endless => Moment::MAX,
             false => ends,
@@ -312,16 +314,20 @@ fn a_higher_priority_is_handed_the_lease_at_a_long_round_trip_too() {
 
 #[test]
 fn work_that_takes_long_to_stop_is_handed_over_at_a_long_round_trip_too() {
-    for (round_trip, answers_late) in both(&[500, 1_500, 2_000, 2_500, 2_700, 2_900]) {
+    let round_trips = both(&[500, 1_500, 2_000, 2_500, 2_700, 2_900]);
+    let all = round_trips
+        .into_iter()
+        .flat_map(|(trip, late)| [30, 3_600].map(|grace| (trip, late, grace)));
+    for (round_trip, answers_late, grace) in all {
         let mut world = World::new(&[("first", SLOTS), ("second", SLOTS)]);
         world.runners[1].due += seconds(20);
         (world.round_trip, world.answers_late) = (millis(round_trip), answers_late);
-        (world.endless, world.grace) = (true, seconds(30));
+        (world.endless, world.grace) = (true, seconds(grace));
         world.run(seconds(60));
         assert_eq!(world.leader(), Some("first"), "{round_trip} ms");
         world.order(0, Event::HandOver("second".into()));
         let handed = world.run_until(seconds(120), |world| world.leader() == Some("second"));
-        assert!(handed, "{round_trip} ms: {:?}", world.problems);
+        assert!(handed, "{round_trip} ms, {grace} s: {:?}", world.problems);
         assert_eq!(world.service.held.len(), 2, "{round_trip} ms: the lease was never free");
     }
 }

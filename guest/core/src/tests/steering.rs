@@ -32,6 +32,7 @@ fn the_turn_that_runs_comes_to_its_end_first_and_its_outcome_is_written() {
     }
     let report = candidate.step(Some(Event::Resign), available);
     assert!(report.wind_down && report.ending.is_none(), "{report:?}");
+    assert_eq!(report.wind_down_limit, None);
     assert!(!candidate.verbs().contains(&"release lease"));
     // It is renewed as long as that takes, and no further turn begins.
     candidate.now += seconds(5);

@@ -440,8 +440,8 @@ settings! {
                   application's last answer has expired",
         help: "How long a running turn may go on when this candidate is told to end; its lease is renewed \
                meanwhile",
-        more: "The same time is given when a leader resigns. A transfer is cancelled if the turn has not ended \
-               after 45s",
+        more: "The same time is given when a leader resigns. A transfer leaves the turn 40s of it at most, or one \
+               lease if that is longer",
         advice: "choose how long a turn usually takes, like 5s; 0s stops it at once",
         heading: FAILURES, ..ROW
     };

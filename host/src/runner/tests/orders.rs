@@ -63,6 +63,36 @@ fn a_turn_has_its_grace_before_the_leadership_is_given_up() {
 }
 
 #[test]
+fn a_handover_ends_the_grace_within_its_time() {
+    // Each report tells the rest of the 5 s.
+    let until = |at, limit| {
+        winding_down(7).again_in(at).change(|report| report.wind_down_limit = Some(seconds(limit)))
+    };
+    let replies = [
+        leading(7).run(turn(7)),
+        until(3, 5),
+        until(100, 2),
+        lost(7, EndingReason::HandedOver).again_in(100),
+    ];
+    let orders = ordered(1, Order::HandOver("b".to_owned()));
+    let seen = play_with_orders(orders, 60, 100, 20, replies);
+    assert_eq!(
+        seen[4..],
+        [
+            "1 ordered hand over to b",
+            "1 step: hand over to b",
+            "4 step",
+            "6 work ends",
+            "6 turn cut-off",
+            "6 step: cut off",
+            "6 stood down 7 handed-over",
+            "20 step: leave",
+            "20 stopped",
+        ]
+    );
+}
+
+#[test]
 fn a_turn_that_ends_within_its_grace_ended_well() {
     let replies =
         [leading(7).run(turn(7)), winding_down(7), lost(7, EndingReason::Resigned).again_in(100)];

@@ -29,8 +29,10 @@ const GIVING_REQUESTS: Millis = 4;
 const TELLING_REQUESTS: Millis = 4;
 const LONGEST_BACKGROUND: Millis = 3_000;
 
-/// One that came is waited for so long.
-const WAITS: Millis = 45_000;
+/// The work may take so long to end once the successor came, or a lease, and twice as long if the successor comes
+/// again; and so long the lease is then offered, beside the time of [`TO_COME_REQUESTS`].
+const WORK_ENDS: Millis = 40_000;
+const LEASE_GIVEN: Millis = 5_000;
 
 /// How old an announcement may be when the lease is offered to it first: nine seconds by
 /// dates without fractions, two since it was looked at, and one for the last write of the record.
@@ -140,6 +142,11 @@ impl Order<'_> {
         slowly(2 * self.periods().poll + TO_COME)
     }
 
+    /// How long a handover may take once the successor came, beside its requests.
+    fn waits(&self) -> Millis {
+        2 * WORK_ENDS.max(self.periods().lease) + LEASE_GIVEN
+    }
+
     /// When it has come about, or its leader has told that it does not.
     fn ends(&self) -> Millis {
         let unheard_of = self.taken_in() + self.to_come();
@@ -148,7 +155,10 @@ impl Order<'_> {
             .named(unheard_of)
             .map(|(at, took)| at.max(self.at) + self.to_come() + slowly(TO_COME_REQUESTS * took));
         let telling = TELLING_REQUESTS * self.periods().timeout.max(LONGEST_BACKGROUND);
-        unheard_of.max(named.unwrap_or(0)) + slowly(WAITS) + telling
+        unheard_of.max(named.unwrap_or(0))
+            + slowly(self.waits())
+            + TO_COME_REQUESTS * self.periods().timeout
+            + telling
     }
 
     /// When the leader learnt, by then, that the successor is named on record, and how long that request took.
@@ -291,7 +301,7 @@ impl Order<'_> {
 
     /// Whether no other order, and no work that went wrong, is in the way.
     fn is_only(&self, end: Millis) -> bool {
-        let lately = self.at.saturating_sub(WAITS + TO_COME + OFFERED);
+        let lately = self.at.saturating_sub(self.waits() + TO_COME + OFFERED);
         let (index, entries) = (self.index, &self.history.entries);
         let others = (0..).zip(entries).skip_while(|(_, entry)| entry.at < lately);
         !others.take_while(|(_, entry)| entry.at <= end).any(|(other, entry)| match entry.what {

@@ -69,6 +69,21 @@ async fn on_the_embedded_store_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grace_that_is_longer_than_a_transfer_may_take_does_not_prevent_it() {
+    let mut stage = Stage::embedded().await;
+    stage.group.turn_ms = 600_000;
+    let leader = stage.start("ada", &["--grace", "10m"]);
+    leader.event("turn-started", SOON).await;
+    let successor = stage.start("ben", &[]);
+    successor.event("following", SOON).await;
+    let order = stage.order(&leader, &["transfer", "--to", "ben"]).await;
+    assert_eq!(code(&order), 0, "{}", said(&order));
+    let ended = leader.event("turn-ended", SOON).await;
+    assert_eq!(ended.event["outcome"], "cut-off", "{:?}", ended.event);
+    assert_eq!(stage.sink.overlap(), (Duration::ZERO, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_candidate_of_that_name_the_leader_goes_on() {
     let stage = Stage::embedded().await;
     let candidates = stage.started(&["ada", "ben"]).await;
