@@ -127,7 +127,7 @@ pub(super) fn beside_answered(
         Of::Token => {
             let date = context.service_estimate().unwrap_or(at).to_date();
             let reply = reply.map(|raw| (raw.status, raw.body));
-            fetched(sent, reply, date, context, chance);
+            fetched(sent, reply, date, (&mut phase, context), chance);
             return phase;
         }
         Of::Reading(blob) => Operation::ReadSideBlob(blob),
@@ -244,7 +244,7 @@ pub(super) fn fetched(
     sent: Moment,
     reply: Fetched,
     date: DateTime<Utc>,
-    context: &mut Context<'_>,
+    (phase, context): (&mut Phase, &mut Context<'_>),
     chance: &mut dyn Chance,
 ) {
     let (now, credential) = (context.now, context.settings.account.credential());
@@ -259,7 +259,17 @@ pub(super) fn fetched(
         Err(_) => ExchangeResult::Nonsense,
     };
     context.effects.exchanges.push(Exchange { what: ASK, result, took: now.saturating_sub(sent) });
+    if taken.is_ok() {
+        credential_changed(phase, now);
+    }
     context.report(taken.err());
+}
+
+/// The candidate has another key or token than before, so what was refused may succeed now.
+pub(super) fn credential_changed(phase: &mut Phase, now: Moment) {
+    if let Phase::Holding(hold) = phase {
+        triggers::credential_changed(hold, now);
+    }
 }
 
 /// Takes the answer to a request about a side blob.
@@ -270,6 +280,10 @@ pub(super) fn side_blob_answered(
     context: &mut Context<'_>,
 ) {
     let (now, settings) = (context.now, context.settings);
+    if answered.answer().is_some_and(|answer| context.changes_credential(answer)) {
+        // The request is still due, and goes out again with another key or token.
+        return credential_changed(phase, now);
+    }
     if blob == SideBlob::Candidates {
         let writes = matches!(answered.operation, Operation::WriteSideBlob { .. });
         let (told, own) = ((writes, answered.reply.as_ref().ok()), context.state.steering.paused);

@@ -98,7 +98,10 @@ impl<'s> Step<'s> {
             let state = State { nonce, steering, listing, ..State::default() };
             (Phase::Watching(Watch::at(elapsed)), state)
         });
-        state.files = settings.files.clone();
+        if state.files != settings.files {
+            state.files = settings.files.clone();
+            background::credential_changed(&mut phase, elapsed);
+        }
         let (started, now, effects) = (elapsed, elapsed, Effects::default());
         let mut context = Context { settings, state, started, now, ahead, effects };
         for event in events.into_iter().chain(event) {
@@ -224,7 +227,7 @@ impl<'s> Step<'s> {
             return background::side_blob_answered(blob, &mut answered, &mut self.phase, context);
         }
         if repeats(&answered, wall, context) {
-            return;
+            return background::credential_changed(&mut self.phase, now);
         }
         context.sees_versions(&answered);
         self.phase = match core::mem::replace(&mut self.phase, Phase::Left) {
@@ -249,7 +252,7 @@ impl<'s> Step<'s> {
     ) {
         self.context.now = now;
         let date = self.date(now, wall);
-        background::fetched(sent, reply, date, &mut self.context, chance);
+        background::fetched(sent, reply, date, (&mut self.phase, &mut self.context), chance);
     }
 
     /// What to send beside the steps, which go on meanwhile. Its answer is an event of a later step.
@@ -336,7 +339,7 @@ impl<'s> Step<'s> {
 /// Learns the service's time from an answer. True: the same request goes out again, since the answer is
 /// about how it was signed.
 fn repeats(answered: &Answered<'_>, wall: DateTime<Utc>, context: &mut Context<'_>) -> bool {
-    let (now, settings) = (context.now, context.settings);
+    let now = context.now;
     let Some(answer) = answered.answer() else { return false };
     let signed_by_wall = context.service_estimate().is_none();
     if let Some(date) = answer.date {
@@ -346,12 +349,7 @@ fn repeats(answered: &Answered<'_>, wall: DateTime<Utc>, context: &mut Context<'
     if signed_by_wall && skew_explains(answer, wall, context) {
         return true;
     }
-    // With another key or token then.
-    let credential = settings.account.credential();
-    let problem = context.state.credential_state.answered(credential, answer, now);
-    let other = problem.is_some();
-    context.report(problem);
-    other
+    context.changes_credential(answer)
 }
 
 /// Whether a wrong clock of this machine explains that a request was refused. That is reported.

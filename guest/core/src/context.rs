@@ -237,6 +237,16 @@ impl Context<'_> {
             .is_some_and(|beside| beside.of != Of::Token && self.now < beside.until)
     }
 
+    /// Takes notice of an answer for the credential. Returns true if the same request is worth sending again at once,
+    /// with another key or token.
+    pub fn changes_credential(&mut self, answer: &Answer) -> bool {
+        let credential = self.settings.account.credential();
+        let problem = self.state.credential_state.answered(credential, answer, self.now);
+        let other = problem.is_some();
+        self.report(problem);
+        other
+    }
+
     /// Takes note of whether the account keeps every version of a blob.
     pub fn sees_versions(&mut self, answered: &Answered<'_>) {
         let of_record = matches!(

@@ -40,7 +40,7 @@ const TOLD: Duration = Duration::from_secs(1);
 /// How soon it looks again when there was no answer.
 const UNANSWERED: Duration = Duration::from_secs(5);
 
-/// How soon it looks again when it may not: permissions seldom change.
+/// How soon it looks again when it may not, unless it has another credential before: permissions seldom change.
 const FORBIDDEN: Duration = Duration::from_secs(15 * 60);
 
 const TRIGGERS: &str = "tenuretriggers";
@@ -58,6 +58,14 @@ pub(super) fn are_in_use(settings: &Settings) -> bool {
 pub(super) fn told(hold: &mut Hold, now: Moment) {
     let waiting = &mut hold.triggers;
     (waiting.read_at, waiting.told) = (now.max(waiting.answered + TOLD), true);
+}
+
+/// The candidate has another key or token: a look that was refused is not put off any longer.
+pub(super) fn credential_changed(hold: &mut Hold, now: Moment) {
+    let waiting = &mut hold.triggers;
+    if waiting.read_at == waiting.answered + FORBIDDEN {
+        waiting.read_at = now;
+    }
 }
 
 /// Takes the answer to a look that was `sent` then. Returns what people should know of it.

@@ -281,6 +281,21 @@ fn the_second_key_is_used_when_the_first_is_refused() {
     }
 }
 
+/// The look for triggers finds out before any renewal that the first key was replaced.
+#[test]
+fn a_look_that_is_refused_for_its_key_goes_out_with_the_other_one() {
+    let mut candidate = Candidate::new(&[&KEYS[..], &[(variable::EVERY, "1h")]].concat());
+    candidate.triggers = Some(Metadata::default());
+    candidate.refusal_of_triggers = Some("AuthenticationFailed");
+    let mut report = candidate.lead();
+    while !candidate.verbs().contains(&"read triggers") {
+        candidate.now += report.again_in;
+        report = candidate.step(None, available);
+    }
+    assert!(report.problems[0].detail.starts_with("key 1"), "{report:?}");
+    assert_eq!(candidate.verbs(), ["read triggers", "read triggers"]);
+}
+
 #[test]
 fn two_keys_that_are_refused_are_tried_in_turn_and_with_pauses() {
     let mut candidate = Candidate::new(&KEYS);

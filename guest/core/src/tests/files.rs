@@ -99,6 +99,30 @@ fn files_that_fit_together_no_more_are_what_they_were_and_the_leader_leads_on() 
     assert_eq!(next.problems, []);
 }
 
+/// The key was rotated: the file has the new one soon after the first refusal.
+#[test]
+fn a_leader_looks_for_triggers_again_when_its_file_has_another_key() {
+    let place = Place::new(&[ACCOUNT, STRING_FILE, (variable::EVERY, "24h")]);
+    place.write("/run/string", GOOD);
+    let rotated = |o: &Operation, at| match o {
+        Operation::ReadSideBlob(_) => refusal(o, at, 403, "AuthenticationFailed"),
+        _ => available(o, at),
+    };
+    let (mut report, mut asked) = place.step(None, seconds(100), None, rotated);
+    let mut now = seconds(100);
+    while !asked.contains(&"read triggers") {
+        now += report.again_in;
+        (report, asked) = place.step(Some(&report.state), now, None, rotated);
+    }
+    place.write("/run/string", "AccountName=tenure;AccountKey=a2V5dHdv");
+    asked.clear();
+    while now < seconds(130) && !asked.contains(&"read triggers") {
+        now += report.again_in;
+        (report, asked) = place.step(Some(&report.state), now, None, available);
+    }
+    assert!(asked.contains(&"read triggers"), "{now:?}: {asked:?}");
+}
+
 #[test]
 fn the_files_are_what_they_were_all_or_none() {
     let place = Place::new(&[

@@ -74,8 +74,8 @@ struct Candidate {
     asked: Vec<Asked>,
     /// What it sees of triggers that wait; none: there is nothing, and its looks are not counted.
     triggers: Option<Metadata>,
-    /// Its looks for triggers are refused.
-    refuses_triggers: bool,
+    /// With this code its looks for triggers are refused; once if it is about the credential.
+    refusal_of_triggers: Option<&'static str>,
     /// The last will that came with the newest report.
     will: Option<LastWill>,
     /// Answers requests for tokens.
@@ -129,7 +129,7 @@ impl Candidate {
             slow: None,
             asked: Vec::new(),
             triggers: None,
-            refuses_triggers: false,
+            refusal_of_triggers: None,
             will: None,
             identity: Box::new(|_| panic!("no token is needed")),
             identity_takes: millis(10),
@@ -184,8 +184,11 @@ impl Candidate {
                     }
                     let slow = self.slow.filter(|(name, _)| *name == operation.name());
                     let reply = match &self.triggers {
-                        Some(_) if operation == TRIGGERS && self.refuses_triggers => {
-                            refusal(&operation, sent, 403, "AuthorizationPermissionMismatch")
+                        Some(_) if operation == TRIGGERS && self.refusal_of_triggers.is_some() => {
+                            let code = self.refusal_of_triggers.unwrap();
+                            self.refusal_of_triggers
+                                .take_if(|code| *code == "AuthenticationFailed");
+                            refusal(&operation, sent, 403, code)
                         }
                         Some(waiting) if operation == TRIGGERS => {
                             seen(&operation, sent, "available", waiting)

@@ -123,7 +123,7 @@ fn a_leader_looks_each_minute_or_each_five_if_it_can_be_told() {
 fn a_leader_that_may_not_look_says_so_and_leads_on() {
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
     candidate.triggers = Some(Metadata::default());
-    candidate.refuses_triggers = true;
+    candidate.refusal_of_triggers = Some("AuthorizationPermissionMismatch");
     let report = until(&mut candidate, |report| !report.problems.is_empty());
     let problem = &report.problems[0];
     assert_eq!(problem.class, ProblemClass::Refused);
