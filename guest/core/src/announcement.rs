@@ -9,7 +9,7 @@ use core::time::Duration;
 use super::notice::{self, CANDIDATE};
 use super::record::MOST_PRIORITY;
 use super::text::{LONGEST_NAME, encoded, fit};
-use super::timings::{SECOND, Timings};
+use super::timings::{LONGEST_POLL, SECOND, Timings};
 use crate::mutants::mutant;
 use tenure_azure::answer::{Answer, Properties};
 use tenure_azure::lease_id::LeaseId;
@@ -62,7 +62,7 @@ const WORK_ENDS: Duration = Duration::from_secs(40);
 /// How long the leader then tries to give the lease away, beside the time of [`TO_COME_REQUESTS`].
 const LEASE_GIVEN: Duration = Duration::from_secs(5);
 
-/// How long a leader waits for the successor to announce itself, beside two polls and [`TO_COME_REQUESTS`].
+/// How long a leader waits for the successor to announce itself, beside its polls and [`TO_COME_REQUESTS`].
 const TO_COME: Duration = Duration::from_secs(10);
 
 /// The successor polls, reads the announcement of others and writes its own. The leader reads it after a
@@ -165,7 +165,13 @@ pub(super) fn lease_given(took: Duration) -> Duration {
     LEASE_GIVEN + TO_COME_REQUESTS * took
 }
 
-/// How long a leader waits for a successor that it has just named, where a request takes so long.
+/// How long a leader tries to put the successor's name on record.
+pub(super) fn time_to_name(timings: &Timings) -> Duration {
+    2 * timings.poll + TO_COME
+}
+
+/// How long a leader waits for a successor that it has just named, where a request takes so long. It does not know how
+/// often that one polls.
 pub(super) fn time_to_come(timings: &Timings, took: Duration) -> Duration {
-    2 * timings.poll + TO_COME + TO_COME_REQUESTS * took
+    LONGEST_POLL.max(2 * timings.poll) + TO_COME + TO_COME_REQUESTS * took
 }

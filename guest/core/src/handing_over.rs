@@ -15,7 +15,7 @@
 use core::time::Duration;
 
 use super::Moment;
-use super::announcement::{Announcement, PRIORITY_EVERY, time_to_come};
+use super::announcement::{Announcement, PRIORITY_EVERY, time_to_come, time_to_name};
 use super::context::Context;
 use super::damping::{self, ShortLeaderships};
 use super::orders::{GivingUp, HandOver};
@@ -39,7 +39,11 @@ pub(super) fn order(to: String, hold: Option<&Hold>, context: &mut Context<'_>) 
     if mutant!(HandOverForgotten) {
         return;
     }
-    let mut until = context.now + time_to_come(&context.settings.timings, Duration::ZERO);
+    // The record may name that one already.
+    let named = hold.is_some_and(|hold| hold.names(Some(&to)));
+    let timings = &context.settings.timings;
+    let time = if named { time_to_come(timings, Duration::ZERO) } else { time_to_name(timings) };
+    let mut until = context.now + time;
     let steering = &context.state.steering;
     match steering.hand_over().map(|order| (order.to.clone(), order.until)) {
         // The same again has no less time than what is left.
@@ -53,8 +57,6 @@ pub(super) fn order(to: String, hold: Option<&Hold>, context: &mut Context<'_>) 
         }
         None => {}
     }
-    // The record may name that one already.
-    let named = hold.is_some_and(|hold| hold.names(Some(&to)));
     let order = HandOver {
         to,
         successor: None,

@@ -13,6 +13,8 @@ const LEAST_MARGIN: Duration = Duration::from_millis(2_500);
 const SHORTEST_LEASE: Duration = Duration::from_secs(15);
 const LONGEST_LEASE: Duration = Duration::from_secs(60);
 const SHORTEST_POLL: Duration = Duration::from_millis(500);
+/// No follower polls less often.
+pub(super) const LONGEST_POLL: Duration = Duration::from_secs(60);
 const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -168,7 +170,7 @@ impl Wanted {
             );
         }
         let poll = self.poll.unwrap_or(Duration::from_secs(4));
-        if !(SHORTEST_POLL..=LONGEST_LEASE.max(lease)).contains(&poll) {
+        if !(SHORTEST_POLL..=LONGEST_POLL).contains(&poll) {
             breach(
                 Setting::Poll,
                 format!("{} is not between 500ms and 1m", format_duration(poll)),

@@ -30,10 +30,22 @@ fn the_successor_leads_and_the_lease_was_never_free() {
 }
 
 #[test]
+fn a_successor_that_polls_more_seldom_than_its_leader_has_time_to_come() {
+    for seed in 0..8 {
+        let polls = |name, poll| named(name, &[(variable::POLL, poll)]);
+        let mut scene = Scene::new(vec![polls("first", "500ms"), polls("second", "60s")]);
+        scene.run(seconds(60) + seed * seconds(7));
+        scene.hand_over("second");
+        scene.run(seconds(75));
+        assert_eq!(scene.leader().as_deref(), Some("second"), "{:?}", scene.problems);
+    }
+}
+
+#[test]
 fn without_a_successor_the_leader_goes_on_and_tells_why() {
     let mut scene = scene(["first", "second", "third"]);
     scene.hand_over("nobody");
-    scene.run(seconds(30));
+    scene.run(seconds(75));
     assert_eq!(scene.leader().as_deref(), Some("first"));
     let [(name, problem)] = &scene.problems[..] else { panic!("{:?}", scene.problems) };
     assert_eq!(name, "first");
@@ -47,7 +59,7 @@ fn a_successor_that_may_not_write_beside_the_blob_does_not_harm() {
     let mut scene = scene(["first", "second", "third"]);
     scene.service.forbids_side_blobs = true;
     scene.hand_over("second");
-    scene.run(seconds(40));
+    scene.run(seconds(80));
     assert_eq!(scene.leader().as_deref(), Some("first"));
     assert!(scene.problems.iter().any(|(name, _)| name == "first"), "{:?}", scene.problems);
 }
@@ -57,7 +69,7 @@ fn a_paused_candidate_is_no_successor() {
     let mut scene = scene(["first", "second", "third"]);
     scene.step(1, Some(Event::Pause));
     scene.hand_over("second");
-    scene.run(seconds(30));
+    scene.run(seconds(80));
     assert_eq!(scene.leader().as_deref(), Some("first"));
 }
 
@@ -303,7 +315,7 @@ fn an_order_outlasts_the_longest_tenure_and_nobody_is_in_a_hurry() {
     scene.run(seconds(15));
     assert!(scene.steps - before < 80, "{} steps", scene.steps - before);
     assert_eq!(scene.leader().as_deref(), Some("first"));
-    scene.run(seconds(20));
+    scene.run(seconds(70));
     assert_eq!(scene.leader().as_deref(), Some("second"), "it failed, so it rotates");
 }
 

@@ -249,7 +249,7 @@ fn an_order_to_hand_over_to_nobody_is_told_who_is_known() {
     live(&mut candidate, seconds(12 * 60), |o, at| service.answer(o, at));
     candidate.step(Some(Event::HandOver("adda".into())), |o, at| service.answer(o, at));
     let mut told = String::new();
-    let until = candidate.now + seconds(60);
+    let until = candidate.now + seconds(80);
     while candidate.now < until && told.is_empty() {
         let began = candidate.now;
         let report = candidate.step(None, |o, at| service.answer(o, at));

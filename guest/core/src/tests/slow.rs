@@ -339,7 +339,7 @@ fn a_successor_that_could_not_be_asked_for_is_not_said_to_have_stayed_away() {
     world.run(seconds(10));
     world.service.hides_announcements = true;
     world.order(0, Event::HandOver("second".into()));
-    world.run(seconds(60));
+    world.run(seconds(90));
     assert_eq!(world.leader(), Some("first"));
     let told: Vec<_> =
         world.problems.iter().filter(|(_, t, _)| t.detail.contains("not handed over")).collect();

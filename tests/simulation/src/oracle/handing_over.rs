@@ -11,8 +11,10 @@ use super::pace::FETCHING;
 use super::progress::{LONGEST_TOKEN, writes_fit};
 use super::{Violation, violation};
 
-/// A successor comes within two polls of its leader, so long, and the time of so many requests.
+/// A successor comes within two polls, so long, and the time of so many requests. Its leader does not know how often
+/// it polls, and waits for the longest poll at least.
 const TO_COME: Millis = 10_000;
+const LONGEST_POLL: Millis = 60_000;
 const TO_COME_REQUESTS: Millis = 6;
 
 /// Until it is named: the leader's renewal, a write of the record that was decided before, a look that
@@ -83,7 +85,7 @@ fn orders(history: &History) -> Vec<Violation> {
         }
         // With a successor that is there, and nothing in the way, it comes about.
         let requests = NAMING_REQUESTS + TO_COME_REQUESTS + GIVING_REQUESTS;
-        let end = order.taken_in() + order.to_come() + slowly(history.grace);
+        let end = order.taken_in() + order.comes_within() + slowly(history.grace);
         let end = end + requests * 2 * history.latency;
         // One that was told to resign or to pause gives up already, after its turn, and says so.
         let leads = leaderships
@@ -139,7 +141,13 @@ impl Order<'_> {
 
     /// How long the leader waits for the successor, where requests take no time.
     fn to_come(&self) -> Millis {
-        slowly(2 * self.periods().poll + TO_COME)
+        slowly(LONGEST_POLL.max(2 * self.periods().poll) + TO_COME)
+    }
+
+    /// How long a successor takes to come, where requests take no time: any candidate may be one.
+    fn comes_within(&self) -> Millis {
+        let polls = self.history.lives.iter().map(|life| life.periods.poll);
+        slowly(2 * polls.max().unwrap_or_default() + TO_COME)
     }
 
     /// How long a handover may take once the successor came, beside its requests.

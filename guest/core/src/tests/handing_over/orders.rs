@@ -29,7 +29,7 @@ fn a_rotation_goes_on_when_an_order_that_took_its_place_fails() {
     let mut scene = Scene::new(vec![named("first", &variables), named("second", &variables)]);
     scene.run(seconds(60));
     scene.hand_over("nobody");
-    scene.run(seconds(40));
+    scene.run(seconds(80));
     assert_eq!(told(&scene, "not handed over").len(), 1, "{:?}", scene.problems);
     scene.turn_ends(Outcome::Succeeded);
     scene.run(seconds(5));
@@ -43,7 +43,7 @@ fn an_order_that_is_repeated_knows_that_its_successor_is_on_record() {
     scene.hand_over("nobody");
     scene.run(seconds(5));
     scene.hand_over("nobody");
-    scene.run(seconds(40));
+    scene.run(seconds(80));
     let [why] = told(&scene, "hand")[..] else { panic!("{:?}", scene.problems) };
     assert!(why.contains("no candidate of that name announced itself"), "{why}");
 }
