@@ -265,6 +265,9 @@ impl Candidacy {
         let mut beside = JoinSet::new();
         let hints = self.board.hints();
         runner = runner.with_hints(hints.clone());
+        if self.ready_cmd.is_some() {
+            self.board.when_ready(self.ready.subscribe());
+        }
         if self.watches {
             let (watcher, board, log) = (watcher.clone(), self.board, noted.clone());
             let tell = move |detail| log.event(&Event::Note { detail });

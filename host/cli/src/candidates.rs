@@ -86,7 +86,7 @@ fn table(listed: &[Listed], now: u64) -> String {
         let failover = failover.map(|within| format_duration(Duration::from_nanos(within)));
         [
             printable(name),
-            if *paused { "paused" } else { "contends" }.to_owned(),
+            if *paused { "not ready" } else { "contends" }.to_owned(),
             failover.unwrap_or_else(none),
             ago(*seen, now),
             address.as_deref().map_or_else(none, printable),
@@ -119,9 +119,9 @@ mod tests {
         };
         assert_eq!(
             table(&[ada, ben], 100 * SECOND),
-            "candidate  state     failover  seen    address\n\
-             ada\\u{1b}  contends  3s        1m ago  http://10.0.0.4:8080\n\
-             ben        paused    -         1m ago  -\n"
+            "candidate  state      failover  seen    address\n\
+             ada\\u{1b}  contends   3s        1m ago  http://10.0.0.4:8080\n\
+             ben        not ready  -         1m ago  -\n"
         );
         assert!(table(&[], 0).starts_with("No candidate"));
     }

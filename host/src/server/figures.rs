@@ -104,8 +104,8 @@ const FIGURES: [Figure; 25] = [
     ),
     gauge(
         "tenure_ready",
-        "1 while the storage account answers, and lets this candidate lead or follow",
-        Candidate(|board, now, to| to.whole(board.readiness(now) == Readiness::Ready)),
+        "1 while the storage account answers, lets this candidate lead or follow, and its process is ready",
+        Candidate(|board, now, to| to.whole(board.takes_part(now) == Readiness::Ready)),
     ),
     gauge(
         "tenure_term",

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `GET /` | a page that shows all of this as it goes on; `GET /events` is what it lives on. Of several elections an overview, by `GET /events?overview` |
 //! | `GET /healthz` | 200 while the loop runs; 503 when it stands still |
-//! | `GET /readyz` | 200 while the storage account answers, and lets this candidate lead or follow; else 503, and why |
+//! | `GET /readyz` | 200 while the storage account answers, lets this candidate lead or follow, and its process is ready; else 503, and why |
 //! | `GET /readyz?leader` | 200 on the leader alone, so that a load balancer finds it |
 //! | `GET /leader` | who leads, as JSON |
 //! | `GET /leader?redirect` | 307 to the address that the leader gave (`--address`); 200 on the leader itself; 503 when no address is known |

@@ -77,7 +77,7 @@ async fn readyz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
     let (mut leads, mut ready, mut first) = (false, false, None);
     for face in asked {
         let now = face.clock.now();
-        match face.board.readiness(now) {
+        match face.board.takes_part(now) {
             Readiness::Ready => ready = true,
             // Of many elections some are nearly always new.
             Readiness::NotReady(why) if face.board.is_new() => {

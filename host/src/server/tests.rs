@@ -87,6 +87,18 @@ fn it_is_ready_as_long_as_the_service_answers() {
     }
 }
 
+#[test]
+fn it_takes_part_as_soon_as_its_process_can_work() {
+    let board = board();
+    let ready = tokio::sync::watch::Sender::new(false);
+    board.when_ready(ready.subscribe());
+    board.stepped(&report(Role::Undecided, &[ExchangeResult::Done]), NOW, NOW);
+    let Readiness::NotReady(why) = board.takes_part(NOW) else { panic!("it is ready") };
+    assert!(why.contains("not ready yet"), "{why}");
+    ready.send_replace(true);
+    assert_eq!(board.takes_part(NOW), Readiness::Ready);
+}
+
 /// A SAS may be for the election's blob alone.
 #[test]
 fn who_may_not_reach_what_lies_beside_the_election_is_ready() {

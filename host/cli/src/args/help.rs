@@ -184,7 +184,7 @@ pub(super) const CANDIDATES_HELP: &str = "\
 Each candidate leaves its name in the blob BLOB.candidates beside the election's, soon after it starts and about \
 every eleven minutes, if its credential lets it. One that has ended stays on the list for half an hour. There is \
 room for some eighty candidates with addresses; of more, only those seen last are shown. To see who leads, use \
-`tenure status`. A candidate that is not ready yet (--ready-cmd) is shown as paused.
+`tenure status`. A candidate that an operator paused is shown as not ready too.
 
 Exit codes: 0 somebody was seen; 1 nobody was; 2 it could not be found out, or a setting is wrong.";
 

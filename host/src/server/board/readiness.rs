@@ -5,6 +5,7 @@ use super::Board;
 use crate::contract::{Problem, ProblemClass, class_name};
 use serde::Serialize;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// A loop that was not heard of for so long stands still: longer than the longest step.
 const STILL: Duration = Duration::from_secs(150);
@@ -103,6 +104,19 @@ impl Board {
             None => "the storage account has not answered yet".to_owned(),
         };
         Readiness::NotReady(why)
+    }
+
+    /// Its process cannot work until `ready` is true: [`Runner::when_ready`](crate::runner::Runner::when_ready).
+    pub fn when_ready(&self, ready: watch::Receiver<bool>) {
+        self.state().ready = Some(ready);
+    }
+
+    /// Whether it takes part: it could lead, and its process can work.
+    pub(in crate::server) fn takes_part(&self, now: Duration) -> Readiness {
+        if self.state().ready.as_ref().is_some_and(|ready| !*ready.borrow()) {
+            return Readiness::NotReady("the process is not ready yet (--ready-cmd)".to_owned());
+        }
+        self.readiness(now)
     }
 
     /// The newest problem since the service answered last.

@@ -17,6 +17,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// As many changes are kept in mind.
 const HISTORY: usize = 200;
@@ -58,6 +59,8 @@ pub(in crate::server) struct State {
     pub(in crate::server) problem: Option<Told>,
     /// What keeps it from leading and from following.
     pub(in crate::server) blocked: Option<Told>,
+    /// Whether its process can work, where a command decides that.
+    pub(in crate::server) ready: Option<watch::Receiver<bool>>,
     /// The loop has made a step, whatever came of it.
     pub(in crate::server) stepped: bool,
     /// The turn that runs, or else the last one.

@@ -1,6 +1,7 @@
 //! Resign, pause, resume, break; the longest tenure, and a slow start.
 
-use super::stage::{SOON, Stage, code, event, said};
+use super::stage::{SOON, Stage, address, code, event, said};
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_resigns_makes_way() {
@@ -60,6 +61,14 @@ async fn a_broken_lease_is_won_by_another_after_its_rest() {
     assert_eq!(winners, 1, "before the rest of the lease has run out");
 }
 
+async fn probe(url: &str) -> (u16, String) {
+    // reqwest is built without a provider of its own; a second call changes nothing.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let answer = reqwest::Client::builder().no_proxy().build().unwrap().get(url).send().await;
+    let answer = answer.unwrap();
+    (answer.status().as_u16(), answer.text().await.unwrap())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_candidate_that_is_not_ready_stays_out() {
     let stage = Stage::embedded().await;
@@ -73,12 +82,18 @@ async fn a_candidate_that_is_not_ready_stays_out() {
         }
     };
     first.line("note", 0, SOON, notes("not ready yet")).await;
+    let readyz = format!("{}/readyz", address(&first).await);
+    let (status, why) = probe(&readyz).await;
+    assert!(status == 503 && why.contains("not ready"), "{status} {why}");
     // Until then nobody leads.
     let mut second = stage.start("ben", &[]);
     second.event("elected", SOON).await;
     std::fs::write(&flag, "").unwrap();
     first.line("note", 0, SOON, notes("ready, so this candidate now contends")).await;
     assert_eq!(first.count("elected"), 0, "{}", first.transcript());
+    while probe(&readyz).await.0 != 200 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     second.terminate(SOON).await.unwrap();
     first.event("elected", SOON).await;
 }
