@@ -55,14 +55,14 @@ fn longest_here(took: Duration) -> Duration {
 /// polls for its lease before each of them.
 const REQUESTS: u32 = 6;
 
-/// How long the work may take to end after the leader first read the announcement: at least this, and a lease,
-/// so that all that an application was told to act by has expired.
+/// Time for the work to end after the leader first read the announcement. A longer lease replaces it, so that each
+/// answer that an application got has expired.
 const WORK_ENDS: Duration = Duration::from_secs(40);
 
-/// How long the leader then tries to give the lease away, beside the time of [`TO_COME_REQUESTS`].
+/// Time in which the leader then gives the lease away, beside the time of [`TO_COME_REQUESTS`].
 const LEASE_GIVEN: Duration = Duration::from_secs(5);
 
-/// How long a leader waits for the successor to announce itself, beside its polls and [`TO_COME_REQUESTS`].
+/// Time for the successor to announce itself, beside its polls and [`TO_COME_REQUESTS`].
 const TO_COME: Duration = Duration::from_secs(10);
 
 /// The successor polls, reads the announcement of others and writes its own. The leader reads it after a
@@ -155,23 +155,23 @@ impl Announcement {
     }
 }
 
-/// How long the work may take to end once the successor was seen.
+/// Returns the time for the work to end once the successor was seen.
 pub(super) fn work_ends(timings: &Timings) -> Duration {
     WORK_ENDS.max(timings.lease)
 }
 
-/// How long the leader tries to give the lease away once the work has ended, where a request takes so long.
+/// Returns the time in which the leader gives the lease away once the work has ended, if a request `took` so long.
 pub(super) fn lease_given(took: Duration) -> Duration {
     LEASE_GIVEN + TO_COME_REQUESTS * took
 }
 
-/// How long a leader tries to put the successor's name on record.
+/// Returns the time in which a leader puts the successor's name on record.
 pub(super) fn time_to_name(timings: &Timings) -> Duration {
     2 * timings.poll + TO_COME
 }
 
-/// How long a leader waits for a successor that it has just named, where a request takes so long. It does not know how
-/// often that one polls.
+/// Returns the time for a successor to come that was just named, if a request `took` so long. The leader does not know
+/// how often the successor polls.
 pub(super) fn time_to_come(timings: &Timings, took: Duration) -> Duration {
     LONGEST_POLL.max(2 * timings.poll) + TO_COME + TO_COME_REQUESTS * took
 }

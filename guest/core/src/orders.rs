@@ -104,8 +104,8 @@ impl HandOver {
         self.successor = successor;
     }
 
-    /// The successor is seen. While it was not, an application may have been told to act for up to a lease. So a
-    /// successor that comes back gives the work that time again, but not without end.
+    /// Sets the limits when the successor appears. While it was missing, an application may have got an answer that
+    /// lets it act for up to a lease. So each return of the successor gives the work that time again.
     fn comes(&mut self, took: Duration, now: Moment, timings: &Timings) {
         let first = *self.seen.get_or_insert(now);
         let ends = first + work_ends(timings);
@@ -114,7 +114,7 @@ impl HandOver {
         self.until = self.work_until.min(last) + lease_given(took);
     }
 
-    /// How long the work may still go on.
+    /// Returns how long the work may still go on.
     pub fn time_for_work(&self, now: Moment) -> Option<Duration> {
         self.successor.map(|_| self.work_until.saturating_sub(now))
     }

@@ -40,7 +40,7 @@ const TOLD: Duration = Duration::from_secs(1);
 /// How soon it looks again when there was no answer.
 const UNANSWERED: Duration = Duration::from_secs(5);
 
-/// How soon it looks again when it may not, unless it has another credential before: permissions seldom change.
+/// Pause after a look that was refused, unless the credential changes before: permissions seldom change.
 const FORBIDDEN: Duration = Duration::from_secs(15 * 60);
 
 const TRIGGERS: &str = "tenuretriggers";

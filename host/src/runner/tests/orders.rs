@@ -75,9 +75,9 @@ fn a_handover_ends_the_grace_within_its_time() {
         lost(7, EndingReason::HandedOver).again_in(100),
     ];
     let orders = ordered(1, Order::HandOver("b".to_owned()));
-    let seen = play_with_orders(orders, 60, 100, 20, replies);
+    let log = play_with_orders(orders, 60, 100, 20, replies);
     assert_eq!(
-        seen[4..],
+        log[4..],
         [
             "1 ordered hand over to b",
             "1 step: hand over to b",

@@ -111,7 +111,7 @@ impl Board {
         self.state().ready = Some(ready);
     }
 
-    /// Whether it takes part: it could lead, and its process can work.
+    /// Returns whether it could lead and its process can work, and why not.
     pub(in crate::server) fn takes_part(&self, now: Duration) -> Readiness {
         if self.state().ready.as_ref().is_some_and(|ready| !*ready.borrow()) {
             return Readiness::NotReady("the process is not ready yet (--ready-cmd)".to_owned());

@@ -59,7 +59,7 @@ pub(in crate::server) struct State {
     pub(in crate::server) problem: Option<Told>,
     /// What keeps it from leading and from following.
     pub(in crate::server) blocked: Option<Told>,
-    /// Whether its process can work, where a command decides that.
+    /// True once its process can work, if a command decides that.
     pub(in crate::server) ready: Option<watch::Receiver<bool>>,
     /// The loop has made a step, whatever came of it.
     pub(in crate::server) stepped: bool,

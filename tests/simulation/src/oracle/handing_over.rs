@@ -85,7 +85,8 @@ fn orders(history: &History) -> Vec<Violation> {
         }
         // With a successor that is there, and nothing in the way, it comes about.
         let requests = NAMING_REQUESTS + TO_COME_REQUESTS + GIVING_REQUESTS;
-        let end = order.taken_in() + order.comes_within() + slowly(history.grace);
+        let end =
+            order.taken_in() + order.comes_within() + slowly(history.grace.min(order.work_ends()));
         let end = end + requests * 2 * history.latency;
         // One that was told to resign or to pause gives up already, after its turn, and says so.
         let leads = leaderships
@@ -150,9 +151,14 @@ impl Order<'_> {
         slowly(2 * polls.max().unwrap_or_default() + TO_COME)
     }
 
+    /// How long the work may take to end once the successor came.
+    fn work_ends(&self) -> Millis {
+        WORK_ENDS.max(self.periods().lease)
+    }
+
     /// How long a handover may take once the successor came, beside its requests.
     fn waits(&self) -> Millis {
-        2 * WORK_ENDS.max(self.periods().lease) + LEASE_GIVEN
+        2 * self.work_ends() + LEASE_GIVEN
     }
 
     /// When it has come about, or its leader has told that it does not.
