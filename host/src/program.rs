@@ -52,6 +52,7 @@ pub mod shares {
     pub use crate::shares::task::{
         AGAIN, Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task, Wills,
     };
+    pub use crate::shares::whole::make_way;
     pub use tenure_shares::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
 }
 

@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 
 use super::http_date;
 use super::lease_id::LeaseId;
+use super::listing::Page;
 use super::metadata::Metadata;
 use super::operation::{ETag, Operation};
 use tenure_base::prelude::*;
@@ -40,6 +41,8 @@ pub struct Answer {
     pub versioned: bool,
     /// Why a request was refused, in the service's words, when its answer says more than a code.
     pub detail: Option<String>,
+    /// The page of a list that is done.
+    pub page: Option<Page>,
 }
 
 /// What a read shows of the blob.
@@ -140,6 +143,7 @@ impl Answer {
             lease,
             properties,
             detail: headers.expected_identity().filter(|_| status == 401),
+            page: None,
         }
     }
 
@@ -149,6 +153,15 @@ impl Answer {
     pub fn with_body(mut self, body: &[u8]) -> Answer {
         if self.status >= 400 {
             self.detail = error_detail(body).or(self.detail);
+        }
+        self
+    }
+
+    /// Reads the page of a list from the body.
+    #[must_use]
+    pub fn with_page(mut self, body: &[u8]) -> Answer {
+        if self.class == Class::Done {
+            self.page = Page::read(body, self.date);
         }
         self
     }

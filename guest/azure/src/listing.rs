@@ -28,6 +28,8 @@ pub struct Entry {
     /// How long before the answer it was written, by the service's clock, in whole seconds. Zero where the answer does not
     /// say.
     pub age: Duration,
+    /// Its lease is held, or the answer does not say that it is free.
+    pub leased: bool,
     /// Its metadata; names in lower case.
     pub metadata: Metadata,
 }
@@ -62,6 +64,9 @@ impl Entry {
         let etag = text_of(child(properties, "Etag")?);
         // A list leaves the quotes out.
         let etag = format!("\"{}\"", etag.trim_matches('"'));
+        let state = child(properties, "LeaseState").map(text_of);
+        let free = ["available", "expired", "broken"];
+        let leased = !state.is_some_and(|state| free.contains(&state.as_str()));
         let metadata = child(blob, "Metadata").into_iter().flat_map(|all| all.children());
         let metadata = metadata.filter(|node| node.is_element());
         let metadata =
@@ -70,6 +75,7 @@ impl Entry {
             name,
             etag: ETag(etag),
             age: Duration::from_secs(age.unwrap_or(0)),
+            leased,
             metadata: metadata.collect(),
         })
     }

@@ -17,6 +17,11 @@ const RACE_LOST: [&str; 2] = ["LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBe
 /// Acquires, with the same request until it was answered.
 pub(super) fn next(attempt: Attempt, context: &Context<'_>) -> (Phase, Option<Outgoing>) {
     let timings = &context.settings.timings;
+    let timeout = timings.request_timeout;
+    if let Some(check) = &attempt.check {
+        let operation = check.operation(context.settings);
+        return (Phase::Acquiring(attempt), Some(Outgoing { operation, timeout }));
+    }
     let outgoing = (attempt.pace.next <= context.now).then(|| Outgoing {
         operation: mutants::acquire(
             attempt.handed,
@@ -26,7 +31,7 @@ pub(super) fn next(attempt: Attempt, context: &Context<'_>) -> (Phase, Option<Ou
                 if_match: Some(attempt.etag.clone()),
             },
         ),
-        timeout: timings.request_timeout,
+        timeout,
     });
     (Phase::Acquiring(attempt), outgoing)
 }
@@ -37,6 +42,15 @@ pub(super) fn answered(
     answered: Answered<'_>,
     context: &mut Context<'_>,
 ) -> Phase {
+    if let Some(check) = attempt.check.take() {
+        return match check.answered(&answered, context.settings) {
+            Ok(check) => Phase::Acquiring(Attempt { check, ..attempt }),
+            Err(problem) => {
+                context.report(Some(problem));
+                Phase::Watching(Watch::at(context.next_try(answered.chance)))
+            }
+        };
+    }
     match answered.class() {
         Some(Class::Done) => {
             let ours = answered.answer().is_some_and(|answer| answer.lease == Some(attempt.lease));

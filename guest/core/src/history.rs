@@ -22,6 +22,8 @@ pub struct Incumbent {
     pub since: Timestamp,
     /// Where it can be reached.
     pub address: Option<String>,
+    /// True if it coordinates shares, and runs no work itself. Always false for earlier leaders.
+    pub coordinates: bool,
 }
 
 /// The leaders before the newest, the last one first.
@@ -31,7 +33,7 @@ pub struct History(Vec<Incumbent>);
 impl History {
     /// Adds the newest, and forgets the oldest of too many.
     pub fn add(&mut self, mut newest: Incumbent) {
-        newest.address = None;
+        (newest.address, newest.coordinates) = (None, false);
         // As it is read again.
         newest.since = Timestamp(newest.since.seconds().saturating_mul(1_000_000_000));
         self.0.insert(0, newest);
@@ -82,7 +84,13 @@ impl History {
             let (since, name) = rest.split_once(' ')?;
             let since = since.parse::<u64>().ok()?.checked_mul(1_000_000_000)?;
             let (term, name) = (term.parse().ok()?, name.into());
-            Some(Incumbent { name, term, since: Timestamp(since), address: None })
+            Some(Incumbent {
+                name,
+                term,
+                since: Timestamp(since),
+                address: None,
+                coordinates: false,
+            })
         };
         text.split('\n').map(leader).collect::<Option<_>>().map(Self)
     }
@@ -94,7 +102,8 @@ mod tests {
 
     fn leader(term: u64, name: &str) -> Incumbent {
         let address = Some("http://a".into());
-        Incumbent { name: name.into(), term, since: Timestamp(term * 1_000_000_000 + 5), address }
+        let since = Timestamp(term * 1_000_000_000 + 5);
+        Incumbent { name: name.into(), term, since, address, coordinates: false }
     }
 
     #[test]

@@ -62,6 +62,7 @@ mod settings;
 mod side_blobs;
 mod slots;
 mod snapshot;
+mod split;
 mod state;
 mod text;
 mod timings;

@@ -120,12 +120,14 @@ pub(super) fn next_record(
         None => (before.schedule.take(), before.delay),
     };
     before.enter_history();
+    let term = least.saturating_add(1);
     Record {
         changes: before.changes.saturating_add(1),
         priority: settings.priority,
         successor: None,
         beat: settings.timings.failover.map(|f| Beat { number: 0, promise: f.promise() }),
-        term: least.saturating_add(1),
+        term,
+        coordinator_term: if settings.coordinates { Some(term) } else { before.coordinator_term },
         leader: settings.name.clone(),
         nonce,
         since: since.to_whole_millis(),

@@ -7,6 +7,7 @@ use super::Moment;
 use super::failover::Failover;
 use super::pace::Pace;
 use super::record::{Kind, Record, Trigger};
+use super::split::SplitCheck;
 use super::write::Write;
 use serde::{Deserialize, Serialize};
 use tenure_azure::lease_id::LeaseId;
@@ -88,6 +89,8 @@ pub(super) struct Attempt {
     pub rounds: u32,
     /// The leader gave its lease to that id.
     pub handed: bool,
+    /// The check that ends before the lease is acquired.
+    pub check: Option<SplitCheck>,
 }
 
 /// The lease is ours; the term is not raised yet.
@@ -102,6 +105,10 @@ pub(super) struct Raise {
     pub stays_out: Duration,
     /// As in [`Attempt`].
     pub handed: bool,
+    /// The check that follows the write of the term, and ends before the candidate leads.
+    pub check: Option<SplitCheck>,
+    /// The tag of the record with the term, and when the write was sent.
+    pub written: Option<(ETag, Moment)>,
 }
 
 /// Leadership.

@@ -11,6 +11,7 @@ use super::pace::Pace;
 use super::phase::{Attempt, Beats, Hold, MOST_ROUNDS, Phase, Raise};
 use super::problem::ProblemClass;
 use super::releasing::{self, give_back};
+use super::split::SplitCheck;
 use super::timings::{BACK_OFF, SECOND, Timings};
 use super::triggers;
 use super::write::{Progress, Write};
@@ -38,6 +39,7 @@ pub(super) fn begin(
         return not_raised(attempt.lease, context, chance);
     };
     let Attempt { lease, etag, record: before, handed, .. } = attempt;
+    let check = SplitCheck::begin(before.as_ref(), settings);
     let judged = before.as_ref().map_or(Ok(()), |r| r.judge_term(&settings.election, since));
     if let Err(problem) = judged {
         context.report_problem(ProblemClass::Configuration, problem.detail);
@@ -54,7 +56,8 @@ pub(super) fn begin(
     let write = Write::new(record, etag, Pace::at(now + wait));
     let valid_until = settings.timings.valid_until(sent, now);
     let stays_out = Duration::ZERO;
-    let raise = Raise { lease, acquired: sent, valid_until, write, stays_out, handed };
+    let (acquired, written) = (sent, None);
+    let raise = Raise { lease, acquired, valid_until, write, stays_out, handed, check, written };
     if mutant!(LeadsBeforeFirstWrite) && raise.write.record.beat.is_some() {
         let etag = raise.write.etag.clone();
         return Phase::Holding(lead(raise, etag, sent, &settings.timings));
@@ -62,7 +65,7 @@ pub(super) fn begin(
     Phase::Raising(raise)
 }
 
-/// Writes the record, or reads what became of that.
+/// Writes the record, or reads what became of that; then checks whether members work on shares.
 pub(super) fn next(raise: Raise, context: &mut Context<'_>) -> (Phase, Option<Outgoing>) {
     let left = raise.valid_until.saturating_sub(context.now);
     if left.is_zero() {
@@ -70,12 +73,17 @@ pub(super) fn next(raise: Raise, context: &mut Context<'_>) -> (Phase, Option<Ou
         context.state.health.not_raised(context.now + raise.stays_out);
         return releasing::next(give_back(raise.lease, context), context);
     }
+    let timeout = context.settings.timings.request_timeout.min(left);
+    if let (Some(_), Some(check)) = (&raise.written, &raise.check) {
+        let operation = check.operation(context.settings);
+        return (Phase::Raising(raise), Some(Outgoing { operation, timeout }));
+    }
     let outgoing = (raise.write.pace.next <= context.now).then(|| Outgoing {
         operation: mutants::unconditional(
             mutant!(TermWithoutCondition),
             raise.write.operation(raise.lease),
         ),
-        timeout: context.settings.timings.request_timeout.min(left),
+        timeout,
     });
     (Phase::Raising(raise), outgoing)
 }
@@ -86,16 +94,30 @@ pub(super) fn answered(
     answered: Answered<'_>,
     context: &mut Context<'_>,
 ) -> Phase {
+    if let Some((etag, sent)) = raise.written.take()
+        && let Some(check) = raise.check.take()
+    {
+        return match check.answered(&answered, context.settings) {
+            Ok(None) => begin_to_lead(raise, (etag, sent), answered, context),
+            Ok(check) => Phase::Raising(Raise { check, written: Some((etag, sent)), ..raise }),
+            Err(problem) => {
+                context.report(Some(problem));
+                not_raised(raise.lease, context, answered.chance)
+            }
+        };
+    }
     match raise.write.answered(answered.answer(), answered.sent) {
         Progress::Done(etag, sent) => {
-            let hold = lead(raise, etag, sent, &context.settings.timings);
-            if context.now >= hold.valid_until {
-                return not_raised(hold.lease, context, answered.chance);
+            if raise.check.is_none() {
+                return begin_to_lead(raise, (etag, sent), answered, context);
             }
-            context.effects.gained = Some(Gained::Term);
-            context.effects.turns_changed = true;
-            context.state.health.raised();
-            Phase::Holding(hold)
+            // Members read this record before they work on a share, so the lists come after it: one of the two sees the
+            // other. A candidate that promised to beat has until its next beat.
+            if let (Some(_), Some(failover)) = (raise.write.record.beat, context.failover()) {
+                raise.valid_until = raise.valid_until.min(sent + failover.acts());
+            }
+            raise.written = Some((etag, sent));
+            Phase::Raising(raise)
         }
         Progress::NotApplied(found, etag) => {
             raise.write.begin_again(found, etag, context.now);
@@ -115,6 +137,23 @@ pub(super) fn answered(
             not_raised(raise.lease, context, answered.chance)
         }
     }
+}
+
+/// The term is on record, by a write that was `sent` then, and nothing speaks against leading.
+fn begin_to_lead(
+    raise: Raise,
+    (etag, sent): (ETag, Moment),
+    answered: Answered<'_>,
+    context: &mut Context<'_>,
+) -> Phase {
+    let hold = lead(raise, etag, sent, &context.settings.timings);
+    if context.now >= hold.valid_until {
+        return not_raised(hold.lease, context, answered.chance);
+    }
+    context.effects.gained = Some(Gained::Term);
+    context.effects.turns_changed = true;
+    context.state.health.raised();
+    Phase::Holding(hold)
 }
 
 /// protocol.md §4.4: leads, with the validity of the acquire. The record was written by a request that was

@@ -112,6 +112,8 @@ pub struct Record {
     pub successor: Option<String>,
     /// The newest beat of a leader that promises to have stopped soon after it.
     pub beat: Option<Beat>,
+    /// The newest term whose leader coordinated shares (protocol.md §14.6). None: the work was never split.
+    pub coordinator_term: Option<u64>,
     /// How many terms were won.
     pub changes: u64,
     /// The leaders before the newest.
@@ -217,6 +219,7 @@ impl Record {
             priority: fields.priority(),
             successor: fields.successor(term),
             beat: fields.beat(term),
+            coordinator_term: fields.optional(field::COORDINATOR_TERM, |text| text.parse().ok()),
             changes: fields.optional(field::CHANGES, |text| text.parse().ok()).unwrap_or(0),
             history,
             unknown: printable(fields.left),
@@ -296,6 +299,9 @@ impl Record {
             put(field::BEAT, &number.to_string());
             put(field::PROMISE, &promise.as_millis().to_string());
             put(field::PROMISE_TERM, &self.term.to_string());
+        }
+        if let Some(term) = self.coordinator_term {
+            put(field::COORDINATOR_TERM, &term.to_string());
         }
         if self.changes > 0 {
             put(field::CHANGES, &self.changes.to_string());
@@ -465,6 +471,12 @@ impl Record {
             term: self.term,
             since: self.since,
             address: self.address.clone(),
+            coordinates: self.is_coordinated(),
         }
+    }
+
+    /// Returns true if the leader of the newest term coordinates shares, and runs no work itself.
+    pub(super) fn is_coordinated(&self) -> bool {
+        self.coordinator_term == Some(self.term)
     }
 }

@@ -184,6 +184,8 @@ pub struct Settings {
     pub warm_up: Duration,
     /// It looks, and takes no part: it never contends, and writes nothing.
     pub observes: bool,
+    /// Its election coordinates shares: the leader runs no work itself.
+    pub coordinates: bool,
     /// It is for a single invocation.
     pub one_shot: bool,
     /// What the files say that the variables name.
@@ -194,6 +196,10 @@ pub struct Settings {
 impl Settings {
     /// The variable by which a host declares that nothing is written: `true`. The host sets it, not the user.
     pub const OBSERVE: &str = "TENURE_OBSERVE";
+
+    /// The variable by which a host makes a candidate the coordinating one of work that is split: `true`. It is no
+    /// setting either.
+    pub const COORDINATES: &str = "TENURE_COORDINATES";
 
     /// Reads and judges all variables. A variable that is set but empty counts as not set.
     ///
@@ -278,7 +284,8 @@ impl<'e> Reader<'e> {
         let priority = reader.priority();
         let max_tenure = reader.max_tenure(timings.as_ref());
         let warm_up = reader.warm_up();
-        let observes = reader.observes();
+        let observes = reader.get(Settings::OBSERVE).is_some_and(|value| value == "true");
+        let coordinates = reader.get(Settings::COORDINATES).is_some_and(|value| value == "true");
         match (election, account, timings) {
             (Some(election), Some(chosen), Some(timings)) if reader.complaints.is_empty() => {
                 let Chosen { account, note } = chosen;
@@ -295,6 +302,7 @@ impl<'e> Reader<'e> {
                     max_tenure,
                     warm_up,
                     observes,
+                    coordinates,
                     one_shot,
                     files,
                     note,

@@ -13,11 +13,13 @@ use super::problem::{Problem, ProblemClass};
 use super::pulse::Pulse;
 use super::raising::report_no_date;
 use super::record::{Judged, Record, Unusable};
+use super::split::SplitCheck;
 use super::timings::BACK_OFF;
 use super::turns::Turns;
 use crate::mutants::mutant;
 use tenure_azure::answer::{Class, LeaseState, Properties};
 use tenure_azure::operation::{ETag, Operation};
+use tenure_base::prelude::*;
 
 /// Codes with which a blob that another candidate made answers a creation.
 const IT_EXISTS: [&str; 2] = ["BlobAlreadyExists", "LeaseIdMissing"];
@@ -214,10 +216,21 @@ fn follow(
     // A lease of our own that could not be released is nobody's.
     let own = record.as_ref().is_some_and(|record| record.nonce == context.state.nonce);
     let leader = record.filter(|_| !own);
+    let runs_all =
+        leader.as_ref().filter(|record| settings.coordinates && !record.is_coordinated());
+    let whole = runs_all.map(|record| {
+        let (leader, election) = (&record.leader, &settings.election);
+        let detail = format!(
+            "{leader} leads {election} without --shares, and runs all of its work. The processes that have --shares wait \
+             until it no longer leads; end it, or start it with --shares"
+        );
+        Problem { class: ProblemClass::Configuration, detail }
+    });
     if let Some(record) = &leader {
         follower.announce(record, (stays_out, under_way), settings, now, chance);
     }
     follower.following = (!own).then(|| leader.as_ref().map(Record::incumbent));
+    context.report(whole);
     let mut next = context.next_poll(chance);
     if let Some(pulse) = &context.state.follower.pulse {
         let slow = slow(now, context);
@@ -248,7 +261,9 @@ fn contend(
     context.state.steering.settle();
     context.state.follower.successor = None;
     let (lease, pace) = (lease_id(chance), Pace::at(context.now));
-    Phase::Acquiring(Attempt { lease, etag, record, unsure: false, pace, rounds, handed: false })
+    let check = SplitCheck::begin(record.as_ref(), context.settings);
+    let (unsure, handed) = (false, false);
+    Phase::Acquiring(Attempt { lease, etag, record, unsure, pace, rounds, handed, check })
 }
 
 /// Whether this candidate could lead with what its record would be.

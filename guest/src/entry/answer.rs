@@ -177,7 +177,7 @@ mod tests {
     }
 
     fn there() -> Incumbent {
-        Incumbent { name: "there".into(), term: 7, since: SEVEN, address: None }
+        Incumbent { name: "there".into(), term: 7, since: SEVEN, address: None, coordinates: false }
     }
 
     fn read(answer: &Answer) -> serde_json::Value {

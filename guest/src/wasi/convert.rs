@@ -115,6 +115,7 @@ impl From<Incumbent> for wit::Incumbent {
             term: incumbent.term,
             since: incumbent.since.0,
             address: incumbent.address,
+            coordinates: incumbent.coordinates,
         }
     }
 }

@@ -172,7 +172,9 @@ fn send(
     ask: &Ask,
     date: chrono::DateTime<chrono::Utc>,
 ) -> Result<Answer, Failure> {
-    send_and_read(settings, ask, date).map(|(answer, _)| answer)
+    let (answer, body) = send_and_read(settings, ask, date)?;
+    let lists = matches!(ask.operation, Operation::List { .. });
+    Ok(if lists { answer.with_page(&body) } else { answer })
 }
 
 /// The same, with the body.

@@ -15,9 +15,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
 use tenure::component::{CheckError, ComponentError, ElectionComponent, Engine};
-use tenure::contract::{Problem, ProblemClass, Snapshot, TriggerState};
+use tenure::contract::{Problem, ProblemClass, Role, Snapshot, TriggerState};
 use tenure::handler::Handler;
-use tenure::program::shares::{OfShare, Place};
+use tenure::program::shares::{OfShare, Place, make_way};
 use tenure::runner::{Event, Order, Runner};
 use tenure::server::{Board, Control, ControlToken, Watcher};
 use tenure::settings::{Replacement, names};
@@ -59,6 +59,8 @@ pub(super) struct Candidacy {
     orders: mpsc::Receiver<Order>,
     /// Its election is the coordinating one: the work is split into shares.
     pub coordination: Option<Coordination>,
+    /// True if it runs all of the work when it leads: its work is not split.
+    runs_all: bool,
 }
 
 /// The loop of a candidate, and what goes with it.
@@ -163,10 +165,12 @@ impl Candidacy {
             let given = configuration.given.clone();
             coordination = Some(Coordination::new(given, component, &settings, split, &understood));
         }
-        if let Some(part) = configuration.part {
-            handler = Box::new(OfShare(part, handler));
+        if let Some((part, settings)) = &configuration.part {
+            let coordinating = of(settings.clone());
+            coordinating.check().await.map_err(|error| error.to_string())?;
+            handler = Box::new(OfShare::new(*part, handler, Arc::new(coordinating)));
         }
-        let log = log.in_zone(understood.zone());
+        let runs_all = coordination.is_none() && configuration.part.is_none() && !observes;
         Ok(Some(Self {
             understood,
             elector,
@@ -183,6 +187,7 @@ impl Candidacy {
             order,
             orders,
             coordination,
+            runs_all,
         }))
     }
 
@@ -231,6 +236,15 @@ impl Candidacy {
         let (stepped, happened) = (self.board.clone(), self.board.clone());
         let (reported, told) = (changed.clone(), changed.clone());
         let handler = witness.around(self.handler);
+        let mut beside = JoinSet::new();
+        let leads = watch::Sender::new(None);
+        if self.runs_all {
+            let component = Arc::new(self.elector.beside(&clock));
+            let (tell, order) = (noted.clone(), self.order.clone());
+            let poll = self.understood.poll;
+            let events = move |event| tell.event(&event);
+            beside.spawn(make_way(component, poll, leads.subscribe(), order, events));
+        }
         let seen = witness.clone();
         let mut runner = Runner::new(self.elector, handler, clock)
             .turns_on(Handle::current())
@@ -242,6 +256,11 @@ impl Candidacy {
                 }
                 stepped.stepped(report, taken_at, now);
                 seen.stepped(report);
+                let term = match &report.role {
+                    Role::Leading(now) => Some(now.term),
+                    _ => None,
+                };
+                leads.send_if_modified(|known| std::mem::replace(known, term) != term);
                 if let Some(shows) = &shows {
                     shows(report, taken_at);
                 }
@@ -262,7 +281,6 @@ impl Candidacy {
         if let Some(place) = place {
             runner = runner.keeping(place.kept());
         }
-        let mut beside = JoinSet::new();
         let hints = self.board.hints();
         runner = runner.with_hints(hints.clone());
         if self.ready_cmd.is_some() {

@@ -110,7 +110,13 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn leader(name: &str, term: u64, since: u64) -> Incumbent {
-        Incumbent { name: name.to_owned(), term, since: since * SECOND, address: None }
+        Incumbent {
+            name: name.to_owned(),
+            term,
+            since: since * SECOND,
+            address: None,
+            coordinates: false,
+        }
     }
 
     fn snapshot(lease: LeaseState, leaders: &[Incumbent], changes: u64) -> Snapshot {

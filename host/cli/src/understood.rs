@@ -16,6 +16,7 @@ pub(super) struct Understood {
     pub candidate: String,
     pub agenda: Agenda,
     pub lease: Duration,
+    pub poll: Duration,
     /// How long it waits before it contends.
     pub warm_up: Duration,
     /// How soon a leader that died is replaced, where that is to be sooner than its lease ends.
@@ -48,6 +49,7 @@ impl Understood {
             election: settings.election.to_string(),
             candidate: settings.name,
             lease: settings.timings.lease,
+            poll: settings.timings.poll,
             warm_up: settings.warm_up,
             failover: settings.timings.failover.map(|failover| failover.within),
             account: format!("{name} at {origin}"),

@@ -219,9 +219,11 @@ impl Member {
     }
 
     /// What to do so that this process holds what the plan says. Each one that is obeyed is seen in what runs the next
-    /// time.
+    /// time. `coordinated`: the newest known leader of the coordinating election coordinates. Otherwise it runs all of the
+    /// work, or none has led yet, and this process contends for no share.
     #[must_use]
-    pub fn acts(&self, running: &[Running]) -> Vec<Act> {
+    pub fn acts(&self, running: &[Running], coordinated: bool) -> Vec<Act> {
+        let contends = !self.leaves && (coordinated || mutant!(ContendsBesideWhole));
         let Some(plan) = self.plan() else {
             let all = running.iter().filter(|_| mutant!(LostWithoutPlan));
             return all.map(|running| Act::End(running.share)).collect();
@@ -230,7 +232,7 @@ impl Member {
         let mut acts = Vec::new();
         for Running { share, leads, gives_to } in running {
             match plan.holder(*share) {
-                Some(member) if member == own && (*leads || !self.leaves) => {}
+                Some(member) if member == own && (*leads || contends) => {}
                 // It goes on until the other one has come: a share is not left alone meanwhile.
                 Some(member) if *leads && !mutant!(EndsAtOnce) => {
                     if gives_to.as_deref() != Some(member) {
@@ -241,7 +243,7 @@ impl Member {
                 _ => acts.push(Act::End(*share)),
             }
         }
-        if self.leaves {
+        if !contends {
             return acts;
         }
         let begun = running.iter().map(|running| running.share).collect::<BTreeSet<_>>();

@@ -43,6 +43,12 @@ pub enum Mutant {
     NotClosed,
     /// A member gives everything up when it cannot read the plan.
     LostWithoutPlan,
+    /// A member contends for shares while somebody leads all of the work.
+    ContendsBesideWhole,
+    /// The holder of a share begins to work without a look at who leads the coordinating election.
+    WorksUnseen,
+    /// A candidate without shares that has raised its term leads without a look at the shares.
+    WholeUnseen,
     /// The last will of a member deletes whatever sign there is, also that of a process which began anew under the name.
     WillUnconditional,
     /// A last will is sent for a process that is silent, and lives.
@@ -54,7 +60,7 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::CountsAtOnce,
         Self::SilenceOfAll,
         Self::AgeIgnored,
@@ -72,6 +78,9 @@ impl Mutant {
         Self::NotDrained,
         Self::NotClosed,
         Self::LostWithoutPlan,
+        Self::ContendsBesideWhole,
+        Self::WorksUnseen,
+        Self::WholeUnseen,
         Self::WillUnconditional,
         Self::WillOfTheLiving,
         Self::WillOfFirstSign,

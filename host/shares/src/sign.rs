@@ -33,6 +33,15 @@ pub struct Listed {
     pub age: Duration,
 }
 
+impl Listed {
+    /// Returns true if the sign is so young that its member counts as alive, whatever else is known of it.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        // The age is a difference of whole seconds.
+        self.age <= self.sign.pace.gone_after() + Duration::from_secs(1)
+    }
+}
+
 /// A request to the store. It gets one [`Answer`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {

@@ -100,7 +100,13 @@ fn a_renewal_is_no_change_and_the_end_of_a_leadership_is_one() {
     assert!(role.becomes(&leading(8), now, &clock));
     let follows = contract::Role::Following(None);
     assert!(role.becomes(&follows, now, &clock) && !role.becomes(&follows, now, &clock));
-    let mut ben = contract::Incumbent { name: "ben".to_owned(), term: 9, since: 0, address: None };
+    let mut ben = contract::Incumbent {
+        name: "ben".to_owned(),
+        term: 9,
+        since: 0,
+        address: None,
+        coordinates: false,
+    };
     for address in [None, Some("https://ben".to_owned())] {
         ben.address = address;
         let follows = contract::Role::Following(Some(ben.clone()));

@@ -61,6 +61,7 @@ pub(super) fn following(address: Option<&str>) -> Role {
         term: 6,
         since: 0,
         address: address.map(str::to_owned),
+        coordinates: false,
     }))
 }
 

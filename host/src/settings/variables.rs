@@ -22,6 +22,9 @@ pub mod names {
     /// Set to `true`, it looks and takes no part. For programs, not for people.
     pub const OBSERVE: &str = tenure_core::Settings::OBSERVE;
 
+    /// Set to `true`, the election coordinates shares. For programs, not for people.
+    pub const COORDINATES: &str = tenure_core::Settings::COORDINATES;
+
     /// The token by which operators steer a candidate. The host reads it, and not the component.
     pub const CONTROL_TOKEN: &str = "TENURE_CONTROL_TOKEN";
 

@@ -48,6 +48,8 @@ struct Shown {
     /// To whom it hands over.
     successor: Option<String>,
     reports: u64,
+    /// The newest leader that is known coordinates shares.
+    coordinated: bool,
     has_left: bool,
     is_over: bool,
 }
@@ -65,6 +67,11 @@ impl Contender {
     /// The term in which it leads at `now`.
     pub fn leads(&self, now: Duration) -> Option<u64> {
         self.seen.now().leads.filter(|(_, until)| now < *until).map(|(term, _)| term)
+    }
+
+    /// Returns true if the newest leader that it knows of coordinates shares. False too as long as it knows of none.
+    pub fn is_coordinated(&self) -> bool {
+        self.seen.now().coordinated
     }
 
     /// The one that it was ordered to hand over to lately, or hands over to.
@@ -111,11 +118,20 @@ impl Seen {
             Role::Leading(now) => Some((now.term, at + Duration::from_nanos(now.valid_for))),
             _ => None,
         };
+        let coordinated = match &report.role {
+            Role::Leading(_) => Some(true),
+            Role::Following(Some(leader)) => Some(leader.coordinates),
+            _ => None,
+        };
         let mut shown = self.now();
         let term = |leads: Option<(u64, Duration)>| leads.map(|(term, _)| term);
-        let is_news = term(shown.leads) != term(leads) || shown.successor != report.successor;
+        let coordinated = coordinated.unwrap_or(shown.coordinated);
+        let is_news = term(shown.leads) != term(leads)
+            || shown.successor != report.successor
+            || shown.coordinated != coordinated;
         shown.reports += 1;
         (shown.leads, shown.successor) = (leads, report.successor.clone());
+        shown.coordinated = coordinated;
         drop(shown);
         if is_news {
             self.changed.notify_one();

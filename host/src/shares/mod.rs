@@ -31,13 +31,14 @@ pub(crate) mod contender;
 pub(crate) mod store;
 pub(crate) mod task;
 mod translate;
+pub(crate) mod whole;
 
 use crate::clock::BootClock;
 use crate::component::{CheckError, ElectionComponent};
 use crate::contract::{Complaint, ProblemClass};
 use crate::handler::Handler;
 use crate::runner::{Class, Event, Runner, trace};
-use crate::settings::{Settings, names};
+use crate::settings::{Settings, Variables, names};
 use contender::Place;
 use std::fmt;
 use std::pin::pin;
@@ -120,8 +121,7 @@ impl Shares {
             Some(member) if complaints.is_empty() => member,
             _ => return Err(CheckError::Settings(complaints)),
         };
-        let coordinating = Settings { schedule: None, on_start: None, ..of_all(&settings) };
-        let component = component.for_candidate(coordinating, clock);
+        let component = component.for_candidate(coordinating(&settings), clock);
         component.check().await?;
         let Settings { failover, lease, .. } = &settings;
         let pace = Pace::of(failover.or(*lease).unwrap_or(LEASE));
@@ -208,11 +208,12 @@ impl Shares {
             settings.poll = Some(POLL);
             // The member has waited.
             settings.warm_up = None;
-            self.candidate(settings, OfShare(part, work(part)), Some(part), place)
+            let work = OfShare::new(part, work(part), self.component.clone());
+            self.candidate(settings.into(), work, Some(part), place)
         };
-        let coordinating = Settings { schedule: None, on_start: None, ..of_all(&self.settings) };
+        let settings = coordinating(&self.settings);
         let idle = crate::handler::from_fn(|_, _| async { Ok(()) });
-        let coordinating = |place| self.candidate(coordinating, idle, None, place);
+        let coordinating = |place| self.candidate(settings, idle, None, place);
         let member = Membership {
             sign: self.sign.clone(),
             count: self.count,
@@ -233,7 +234,7 @@ impl Shares {
     /// A candidate at that place.
     fn candidate(
         &self,
-        settings: Settings,
+        settings: Variables,
         work: impl Handler,
         part: Option<Part>,
         mut place: Place,
@@ -273,6 +274,12 @@ impl fmt::Debug for Shares {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shares").field("sign", &self.sign).finish_non_exhaustive()
     }
+}
+
+/// The settings of the coordinating election, which has no turns.
+fn coordinating(settings: &Settings) -> Variables {
+    let settings = Settings { schedule: None, on_start: None, ..of_all(settings) };
+    Variables::from(settings).with(names::COORDINATES, "true")
 }
 
 /// Who leads is said by the plan, and by nothing else.

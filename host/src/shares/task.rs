@@ -12,12 +12,14 @@ use crate::runner::{Class, Event};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure_shares::{Act, Ask, Leader, Member, Pace, Running as Runs, Share, Sign, Will};
 use tokio::runtime::Handle as Runtime;
 use tokio::select;
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::sleep;
 
 /// What a share's candidates poll in: there are two at most.
 pub const POLL: Duration = Duration::from_millis(500);
@@ -30,6 +32,9 @@ pub const AGAIN: Duration = Duration::from_secs(30);
 
 /// The coordinating election waits so long for a plan without its leader, when that leaves.
 const PLAN_WITHIN: Duration = Duration::from_secs(3);
+
+/// Between two reads of the coordinating election, for work that waits for a coordinator.
+const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// A sign that could not be taken back so long after the rest was given up stays: it is as if the member had died.
 const SIGN_WITHIN: Duration = Duration::from_secs(5);
@@ -82,21 +87,52 @@ impl Candidate {
     }
 }
 
-/// Tells each turn which share it is for.
-pub struct OfShare<H>(pub Part, pub H);
+/// The work of a share. It begins only after the holder of the share has read that the leader of the coordinating
+/// election coordinates (docs/protocol.md §14.6), and it knows which share it is for.
+pub struct OfShare<H> {
+    part: Part,
+    work: H,
+    /// For reads of the coordinating election.
+    coordinating: Arc<ElectionComponent>,
+    /// The term of the share in which that was read.
+    read_in: AtomicU64,
+}
+
+impl<H: Handler> OfShare<H> {
+    /// `coordinating` was [checked](ElectionComponent::check).
+    pub fn new(part: Part, work: H, coordinating: Arc<ElectionComponent>) -> Self {
+        Self { part, work, coordinating, read_in: AtomicU64::new(0) }
+    }
+
+    /// Waits until a read that was sent under this term of the share shows a coordinator. Whoever leads without shares lists
+    /// the shares after its term is on record. So it has seen that this share is held, or this read sees that term.
+    async fn coordinated(&self, term: u64) {
+        while self.read_in.load(Ordering::Relaxed) != term {
+            let seen = self.coordinating.inspect().await.ok().and_then(Result::ok);
+            if seen.and_then(|seen| seen.incumbent).is_some_and(|leader| leader.coordinates) {
+                return self.read_in.store(term, Ordering::Relaxed);
+            }
+            sleep(READ_AGAIN).await;
+        }
+    }
+}
 
 impl<H: Handler> Handler for OfShare<H> {
     fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
-        let Part { index, count } = self.0;
-        self.1.on_tick(Turn { share: Some(contract::Share { index, count }), ..turn }, lease)
+        let Part { index, count } = self.part;
+        Box::pin(async move {
+            self.coordinated(turn.term).await;
+            let turn = Turn { share: Some(contract::Share { index, count }), ..turn };
+            self.work.on_tick(turn, lease).await
+        })
     }
 
     fn stopped(&self) -> BoxFuture<'_, ()> {
-        self.1.stopped()
+        self.work.stopped()
     }
 
     fn grace(&self) -> Duration {
-        self.1.grace()
+        self.work.grace()
     }
 
     fn overtime(&self) -> Duration {
@@ -312,7 +348,7 @@ impl<'a> Task<'a> {
             gives_to: contender.gives_to(),
         });
         let running = running.collect::<Vec<_>>();
-        for act in self.member.acts(&running) {
+        for act in self.member.acts(&running, self.coordinating.is_coordinated()) {
             match act {
                 Act::Begin(share) => {
                     let count = self.member.plan().map_or(0, tenure_shares::Plan::count);

@@ -22,6 +22,10 @@ const MARGIN: u64 = 5;
 const ANNOUNCE: u64 = 4_000;
 /// A successor is waited for so long.
 const COME: u64 = 10_000;
+/// Between two reads of the coordinating election by a holder that waits for a coordinator.
+const LOOK_AGAIN: u64 = 1_000;
+/// Between two looks for members by a leader without shares.
+const MEMBERS: u64 = 10_000;
 /// Between two looks of a leader that hands over, and of its successor.
 const HAND_OVER: u64 = 500;
 
@@ -48,6 +52,12 @@ pub struct Candidate {
     leaves: bool,
     /// When the next request is due, but for renewals.
     due: u64,
+    /// Its process has no shares: as the leader it works itself.
+    pub whole: bool,
+    /// The newest leader that it knows of coordinates shares.
+    pub coordinated: bool,
+    /// It does not contend before.
+    rests: u64,
     /// A request other than a renewal has no answer yet.
     waits: bool,
     failures: u32,
@@ -56,6 +66,7 @@ pub struct Candidate {
 #[derive(Clone, Debug)]
 enum Phase {
     Contending(Option<Offer>),
+    Checking { id: Id, tag: u64 },
     Winning { id: Id, tag: u64 },
     Raising { id: Id, valid: u64 },
     Leading(Lead),
@@ -78,6 +89,10 @@ struct Lead {
     valid: u64,
     renew: u64,
     renews: bool,
+    /// It has seen that its work may begin.
+    looked: bool,
+    /// When it looks again for members.
+    look_at: u64,
     gives: Option<Gives>,
     /// The work was told to stop, and is over then.
     stops: Option<u64>,
@@ -97,7 +112,19 @@ impl Candidate {
     #[must_use]
     pub fn new(key: Key, serial: u64, timing: Timing, now: u64) -> Self {
         let phase = Phase::Contending(None);
-        Self { key, serial, timing, phase, leaves: false, due: now, waits: false, failures: 0 }
+        Self {
+            key,
+            serial,
+            timing,
+            phase,
+            leaves: false,
+            due: now,
+            whole: false,
+            coordinated: false,
+            rests: 0,
+            waits: false,
+            failures: 0,
+        }
     }
 
     /// The term in which it leads.
@@ -124,6 +151,12 @@ impl Candidate {
         }
     }
 
+    /// It acquires the lease, or raises the term.
+    #[must_use]
+    pub fn wins(&self) -> bool {
+        matches!(self.phase, Phase::Winning { .. } | Phase::Raising { .. })
+    }
+
     /// To whom it is handing over.
     #[must_use]
     pub fn gives_to(&self) -> Option<usize> {
@@ -136,8 +169,8 @@ impl Candidate {
 
     /// All of it that a plan may have to do with.
     #[must_use]
-    pub fn shows(&self) -> (bool, Option<usize>, bool) {
-        (self.holds(), self.gives_to(), self.is_over())
+    pub fn shows(&self) -> (bool, Option<usize>, bool, bool) {
+        (self.holds(), self.gives_to(), self.is_over(), self.coordinated)
     }
 
     /// It has ended.
@@ -153,9 +186,11 @@ impl Candidate {
         match &self.phase {
             Phase::Leading(lead) => {
                 let renew = if lead.renews { u64::MAX } else { lead.renew };
-                let gives =
-                    if lead.gives.is_some() && lead.stops.is_none() { next } else { u64::MAX };
-                lead.valid.min(renew).min(gives).min(lead.stops.unwrap_or(u64::MAX))
+                let is_open = lead.gives.is_some() || !lead.looked;
+                let gives = if is_open && lead.stops.is_none() { next } else { u64::MAX };
+                let looks = self.whole && !self.waits && lead.stops.is_none();
+                let look = if looks { lead.look_at } else { u64::MAX };
+                lead.valid.min(renew).min(gives).min(look).min(lead.stops.unwrap_or(u64::MAX))
             }
             Phase::Giving { valid, .. } => next.min(*valid),
             Phase::Releasing { until, .. } => next.min(*until),
@@ -182,7 +217,7 @@ impl Candidate {
                 let id = offer.id;
                 self.release(id, now);
             }
-            Phase::Contending(None) => self.phase = Phase::Over,
+            Phase::Contending(None) | Phase::Checking { .. } => self.phase = Phase::Over,
             Phase::Leading(lead) if lead.stops.is_none() => {
                 lead.gives = None;
                 lead.stops = Some(now + self.timing.stop);
@@ -203,7 +238,7 @@ impl Candidate {
     /// It leads no longer, or never did.
     fn follow(&mut self, due: u64) {
         self.phase = if self.leaves { Phase::Over } else { Phase::Contending(None) };
-        (self.due, self.failures) = (due, 0);
+        (self.due, self.failures) = (due.max(self.rests), 0);
     }
 
     fn send(&mut self, op: Op) -> Vec<Effect> {
@@ -229,6 +264,7 @@ impl Candidate {
                 let op = Op::Poll(offer.map(|offer| offer.id));
                 return self.send(op);
             }
+            Phase::Checking { .. } => return self.send(Op::ListSplit),
             Phase::Winning { id, tag } => {
                 let op = Op::Acquire(*id, *tag);
                 return self.send(op);
@@ -238,7 +274,9 @@ impl Candidate {
                 if valid <= now {
                     self.release(id, now);
                 }
-                return self.send(if valid <= now { Op::Release(id) } else { Op::Raise(id) });
+                let coordinates = self.key == Key::Coordination && !self.whole;
+                let raise = Op::Raise(id, coordinates);
+                return self.send(if valid <= now { Op::Release(id) } else { raise });
             }
             Phase::Giving { id, to, .. } => {
                 let op = Op::Change(*id, *to);
@@ -293,6 +331,11 @@ impl Candidate {
                 effects.push(Effect::Send(op));
             }
         }
+        let again = self.whole && lead.look_at <= now && !self.waits;
+        if ((!lead.looked && ready && !self.waits) || again) && lead.stops.is_none() {
+            self.waits = true;
+            effects.push(Effect::Send(if self.whole { Op::ListSplit } else { Op::Look }));
+        }
         effects
     }
 
@@ -318,12 +361,39 @@ impl Candidate {
             (Phase::Contending(_), Op::Poll(_), Reply::State(state)) => {
                 self.polled(*state, own, now, rng)
             }
+            (Phase::Checking { id, tag }, Op::ListSplit, Reply::Split(false)) => {
+                self.phase = Phase::Winning { id: *id, tag: *tag };
+                self.due = now;
+            }
+            (Phase::Checking { .. }, ..) => self.follow(now + self.timing.poll),
+            (Phase::Leading(lead), Op::Look, Reply::State(State { coordinated: true, .. })) => {
+                lead.looked = true;
+                return vec![Effect::Works(lead.valid)];
+            }
+            (Phase::Leading(_), Op::Look, Reply::State(_)) => self.due = now + LOOK_AGAIN,
+            (Phase::Leading(lead), Op::ListSplit, Reply::Split(false)) => {
+                lead.look_at = now + MEMBERS;
+                if !std::mem::replace(&mut lead.looked, true) {
+                    return vec![Effect::Works(lead.valid)];
+                }
+            }
+            (Phase::Leading(lead), Op::ListSplit, Reply::Split(true)) => {
+                let (id, looked) = (lead.id, lead.looked);
+                self.rests = now + 2 * self.timing.poll;
+                match looked {
+                    true => {
+                        let stop = now + self.timing.stop;
+                        lead.stops.get_or_insert(stop);
+                    }
+                    false => self.release(id, now),
+                }
+            }
             (Phase::Contending(_), _, _) => {
                 self.due = now + rng.u64(self.timing.poll / 2..=self.timing.poll)
             }
             (
                 Phase::Winning { id, .. } | Phase::Raising { id, .. },
-                Op::Acquire(..) | Op::Raise(_),
+                Op::Acquire(..) | Op::Raise(..),
                 reply,
             ) if self.leaves => {
                 let id = *id;
@@ -336,16 +406,31 @@ impl Candidate {
                 self.phase = Phase::Raising { id: *id, valid: validity };
                 self.due = now;
             }
-            (Phase::Raising { id, valid }, Op::Raise(_), Reply::Raised(term)) if now < *valid => {
+            (Phase::Raising { id, valid }, Op::Raise(..), Reply::Raised(term)) if now < *valid => {
                 let (id, valid, renew) = (*id, *valid, now + self.timing.lease * 4 / 15);
-                let lead =
-                    Lead { id, term: *term, valid, renew, renews: false, gives: None, stops: None };
-                self.phase = Phase::Leading(lead);
-                return vec![Effect::Works(valid)];
+                let unseen = match (self.key, self.whole) {
+                    (Key::Share(_), _) => is_active(Mutant::WorksUnseen),
+                    (Key::Coordination, true) => is_active(Mutant::WholeUnseen),
+                    (Key::Coordination, false) => true,
+                };
+                self.coordinated = !self.whole;
+                self.due = now;
+                self.phase = Phase::Leading(Lead {
+                    id,
+                    term: *term,
+                    valid,
+                    renew,
+                    renews: false,
+                    looked: unseen,
+                    look_at: now + MEMBERS,
+                    gives: None,
+                    stops: None,
+                });
+                return unseen.then_some(Effect::Works(valid)).into_iter().collect();
             }
             (
                 Phase::Winning { .. } | Phase::Raising { .. },
-                Op::Acquire(..) | Op::Raise(_),
+                Op::Acquire(..) | Op::Raise(..),
                 Reply::Lost,
             ) => {
                 self.follow(now + rng.u64(..=self.timing.poll));
@@ -387,10 +472,17 @@ impl Candidate {
         if state.closed {
             return;
         }
+        if state.leased {
+            self.coordinated = state.coordinated;
+        }
         if !state.leased || state.mine {
             // A lease id that was announced may be given the lease yet.
             let id = offer.map_or_else(|| rng.u64(..), |offer| offer.id);
-            self.phase = Phase::Winning { id, tag: state.tag };
+            let tag = state.tag;
+            self.phase = match self.whole && state.split {
+                true => Phase::Checking { id, tag },
+                false => Phase::Winning { id, tag },
+            };
             self.due = now;
         } else if state.successor == Some(own) {
             let offer = offer.get_or_insert_with(|| Offer { id: rng.u64(..), announce: now });
@@ -409,7 +501,7 @@ impl Candidate {
             Reply::Done => {
                 lead.valid = sent + self.timing.lease - self.timing.lease / MARGIN;
                 lead.renew = sent + self.timing.lease * 4 / 15;
-                return vec![Effect::Works(lead.valid)];
+                return lead.looked.then_some(Effect::Works(lead.valid)).into_iter().collect();
             }
             Reply::Lost => {
                 self.follow(now);

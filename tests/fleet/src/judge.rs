@@ -25,6 +25,8 @@ pub struct Violation {
 struct Span {
     who: usize,
     life: u32,
+    /// It is all of the work.
+    whole: bool,
     until: u64,
 }
 
@@ -105,7 +107,15 @@ impl Judge {
     }
 
     /// S1: a share has one holder that acts, and never while a share of another split has one.
-    pub fn works(&mut self, key: Key, who: usize, life: u32, until: u64, now: u64) {
+    /// S4: none while somebody runs all of the work (`whole`).
+    pub fn works(
+        &mut self,
+        key: Key,
+        (who, life): (usize, u32),
+        whole: bool,
+        until: u64,
+        now: u64,
+    ) {
         let spans = self.works.entry(key).or_default();
         spans.retain(|span| span.until > now);
         if let Some(span) = spans.iter_mut().find(|span| (span.who, span.life) == (who, life)) {
@@ -113,9 +123,21 @@ impl Judge {
             return;
         }
         let others = spans.iter().map(|span| span.who).collect::<Vec<_>>();
-        spans.push(Span { who, life, until });
+        spans.push(Span { who, life, whole, until });
         if !others.is_empty() {
             self.broken(now, "S1", format!("{key:?}: {who} works while {others:?} does"));
+        }
+        let beside = self.works.iter().find(|(other, spans)| {
+            let is_other = |span: &Span| match (key, other) {
+                (Key::Coordination, Key::Share(_)) => whole,
+                (Key::Share(_), Key::Coordination) => span.whole,
+                _ => false,
+            };
+            spans.iter().any(|span| span.until > now && is_other(span))
+        });
+        if let Some(other) = beside.map(|(key, _)| *key) {
+            let text = format!("{who} works for {key:?} while somebody does for {other:?}");
+            self.broken(now, "S4", text);
         }
         if let Key::Share(share) = key {
             let other = self.works.iter().find(|(key, spans)| match key {

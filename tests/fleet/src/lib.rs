@@ -27,7 +27,7 @@ use tenure_shares::mutants::{self, Mutant};
 use world::{Event, Requests, Size, World};
 
 /// Rules that are judged: each of them some seeded bug must break.
-pub const RULES: [&str; 3] = ["S1", "S2", "S3"];
+pub const RULES: [&str; 4] = ["S1", "S2", "S3", "S4"];
 
 /// What came of one schedule.
 #[derive(Clone, Debug)]
@@ -104,6 +104,18 @@ impl Bounds {
         supervisor::SOON + WAY + poll + self.leave()
     }
 
+    /// After all members died: their leases end and their signs are old, and a candidate without shares polls, twice at most.
+    #[must_use]
+    pub fn whole(self) -> u64 {
+        slow(world::LEASE + GONE / 2 + 3 * 4_000) + 2_000 + 12 * ROUND_TRIP
+    }
+
+    /// After members came back while somebody runs all of the work, who looks for them in so long.
+    #[must_use]
+    pub fn back(self) -> u64 {
+        slow(10_000) + self.calm()
+    }
+
     /// After all faults were over: another coordinator, who looks for so long until somebody is gone.
     #[must_use]
     pub fn calm(self) -> u64 {
@@ -173,6 +185,11 @@ fn settle(world: &mut World, size: &Size, rng: &mut Rng) {
         play(world, world.scene.now + QUIET);
         world.scene.judge.quiet = false;
         let moves = world.scene.judge.moves;
+        match rng.u8(..6) {
+            0 => roll(world, size, bounds),
+            1 => wake(world, size, bounds, rng),
+            _ => {}
+        }
         let there = world.there().len();
         let (what, bound, action) = match rng.u64(..6) {
             0 => ("a join", bounds.join(), Action::Join),
@@ -202,6 +219,52 @@ fn settle(world: &mut World, size: &Size, rng: &mut Rng) {
             world.scene.judge.broken(world.scene.now, "S3", text);
         }
     }
+}
+
+/// All members die, a process without shares runs all of the work, and the members come back while it does.
+fn roll(world: &mut World, size: &Size, bounds: Bounds) {
+    let members = world.there();
+    members.iter().for_each(|who| world.die(*who));
+    let whole = world.join_whole();
+    play(world, world.scene.now + bounds.whole());
+    if world.scene.judge.worker(store::Key::Coordination, world.scene.now) != Some(whole) {
+        let text = format!("{whole} does not run all of the work, and no member is left");
+        world.scene.judge.broken(world.scene.now, "S2", text);
+    }
+    members.iter().for_each(|who| world.start(*who));
+    expect(world, size, "members came back", bounds.back());
+    world.act(Action::End(whole));
+    expect(world, size, "it ended", bounds.calm());
+}
+
+/// All members stand still until a process without shares is about to lead, and go on in that moment.
+fn wake(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
+    let members = world.there();
+    members.iter().for_each(|who| world.freeze(*who, FAULTS));
+    let whole = world.join_whole();
+    let until = world.scene.now + bounds.whole();
+    // As long as a request may take when it is slow.
+    world.network.way = 200;
+    let key = store::Key::Coordination;
+    let wins = |world: &World| {
+        world.processes[whole].candidates.get(&key).is_some_and(candidate::Candidate::wins)
+    };
+    while world.scene.now < until && !wins(world) {
+        play(world, world.scene.now + 5);
+    }
+    // Signs would be seen at once: each of these members has to find out by itself that it may not work.
+    let (kind, until) = (network::Kind::Unsigned(members.clone()), world.scene.now + 2_000);
+    world.network.troubles.push(network::Trouble { kind, until });
+    for who in members {
+        play(world, world.scene.now + rng.u64(..200));
+        world.hindered[who] = world.scene.now;
+        world.thaw(who);
+    }
+    play(world, world.scene.now + 2_000);
+    world.network.way = WAY;
+    expect(world, size, "members went on", bounds.back());
+    world.act(Action::End(whole));
+    expect(world, size, "it ended", bounds.calm());
 }
 
 /// S2: what should be is so within that time.

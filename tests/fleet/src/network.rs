@@ -23,6 +23,8 @@ pub enum Kind {
     Slow(u64),
     /// No request is answered.
     Down,
+    /// Signs of these processes are lost, and nothing else.
+    Unsigned(Vec<usize>),
     /// Blobs cannot be written, and leases can be held.
     ReadOnly,
 }
@@ -74,6 +76,11 @@ impl Network {
                 Kind::Slow(most) => there += self.rng.u64(..=*most),
                 Kind::ReadOnly if matches!(ask, Some(Ask::Sign(_) | Ask::WritePlan(..))) => {
                     return Fate::Refused(there * 2);
+                }
+                Kind::Unsigned(those)
+                    if those.contains(&who) && matches!(ask, Some(Ask::Sign(_))) =>
+                {
+                    return Fate::Lost;
                 }
                 _ => {}
             }

@@ -98,6 +98,8 @@ pub struct Process {
     pub leaves: Option<u64>,
     /// When it is woken next, in true time.
     pub wakes: u64,
+    /// It has no shares: as the leader it runs all of the work.
+    pub whole: bool,
     rng: Rng,
     member: Member,
     leader: Option<(u64, Leader, Looks)>,
@@ -144,6 +146,7 @@ impl Process {
             frozen: None,
             leaves: None,
             wakes: u64::MAX,
+            whole: false,
             rng: Rng::with_seed(who as u64),
             leader: None,
             candidates: BTreeMap::new(),
@@ -163,9 +166,12 @@ impl Process {
         (self.is_on, self.frozen, self.leaves) = (true, None, None);
         (self.wakes, self.read, self.taken_back) = (u64::MAX, 0, false);
         (self.signs, self.former) = (false, None);
-        self.member = Member::begin(self.sign.clone(), period(now));
-        let timing = Timing { poll: POLL, stop: 0, ..scene.timing };
-        self.begin(Key::Coordination, timing, now);
+        self.member = match self.whole {
+            true => Member::away(self.sign.clone()),
+            false => Member::begin(self.sign.clone(), period(now)),
+        };
+        let stop = if self.whole { scene.timing.stop } else { 0 };
+        self.begin(Key::Coordination, Timing { poll: POLL, stop, ..scene.timing }, now);
     }
 
     /// It dies.
@@ -217,7 +223,9 @@ impl Process {
 
     fn begin(&mut self, key: Key, timing: Timing, now: u64) {
         self.serial += 1;
-        self.candidates.insert(key, Candidate::new(key, self.serial, timing, now));
+        let mut candidate = Candidate::new(key, self.serial, timing, now);
+        candidate.whole = self.whole;
+        self.candidates.insert(key, candidate);
     }
 
     /// Takes an answer.
@@ -302,7 +310,8 @@ impl Process {
                 }
                 Effect::Works(until) => {
                     let until = self.clock.at(until);
-                    scene.judge.works(key, self.who, self.life, until, scene.now);
+                    let who = (self.who, self.life);
+                    scene.judge.works(key, who, self.whole, until, scene.now);
                 }
                 Effect::Stopped => scene.judge.stopped(key, self.who, self.life),
             }
@@ -353,7 +362,8 @@ impl Process {
     }
 
     fn coordinate(&mut self, now: u64, scene: &mut Scene) {
-        let term = self.candidates.get(&Key::Coordination).and_then(Candidate::leads);
+        let coordinating = self.candidates.get(&Key::Coordination).filter(|_| !self.whole);
+        let term = coordinating.and_then(Candidate::leads);
         if self.leader.as_ref().map(|(term, ..)| *term) != term {
             self.leader = term.map(|term| {
                 let leader =
@@ -389,8 +399,15 @@ impl Process {
             _ => None,
         };
         let running = self.candidates.iter().filter_map(running).collect::<Vec<_>>();
-        for act in self.member.acts(&running) {
+        let coordinating = self.candidates.get(&Key::Coordination);
+        let coordinated = coordinating.is_some_and(|candidate| candidate.coordinated);
+        for act in self.member.acts(&running, coordinated) {
             self.judge_act(&act, scene);
+            if !coordinated && let Act::Begin(share) = act {
+                let text =
+                    format!("{} contends for {share:?} though nobody coordinates", self.name);
+                scene.judge.broken(scene.now, "S4", text);
+            }
             match act {
                 Act::Begin(share) => self.begin(Key::Share(share), scene.timing, now),
                 Act::HandOver(share, name) => {

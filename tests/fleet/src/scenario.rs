@@ -37,6 +37,10 @@ pub enum Action {
     Trouble(Kind, u64),
     /// Another number of shares is asked for.
     Reshare(u32),
+    /// A process without shares begins, and dies so much later.
+    Whole(u64),
+    /// That process dies, whoever is left.
+    End(usize),
     /// The next plan comes so late, and its leader is dead by then.
     StaleWrite(u64),
 }
@@ -69,7 +73,7 @@ pub fn faults(rng: &mut Rng, end: u64) -> Vec<(u64, Action)> {
             _ => Whom::Any(rng.u64(..)),
         };
         let zone = rng.usize(..ZONES);
-        let action = match rng.u64(..22) {
+        let action = match rng.u64(..24) {
             0..=2 => Action::Join,
             3 => Action::JoinAndDie(rng.u64(..3_000)),
             4 | 5 => Action::Leave(whom),
@@ -97,6 +101,7 @@ pub fn faults(rng: &mut Rng, end: u64) -> Vec<(u64, Action)> {
                 }
                 Action::Reshare(rng.u32(4..=64))
             }
+            22 | 23 => Action::Whole(long),
             // Another one coordinates, just after a short trouble of all.
             21 => {
                 let (kind, short) =
@@ -118,8 +123,10 @@ impl World {
     /// Those that are on and stay.
     #[must_use]
     pub fn there(&self) -> Vec<usize> {
-        let there =
-            self.processes.iter().filter(|process| process.is_on && process.leaves.is_none());
+        let there = self
+            .processes
+            .iter()
+            .filter(|process| process.is_on && !process.whole && process.leaves.is_none());
         there.map(|process| process.who).collect()
     }
 
@@ -224,6 +231,12 @@ impl World {
                     self.scene.judge.asked(plan);
                 }
             }
+            Action::Whole(long) => {
+                let who = self.join_whole();
+                self.at(now + long, crate::world::Event::Acts(Action::End(who)));
+            }
+            Action::End(who) if self.processes[who].is_on => self.die(who),
+            Action::End(_) => {}
             Action::StaleWrite(late) => self.stale_write = Some(late),
         }
         None
@@ -236,7 +249,8 @@ impl World {
 
     /// One that can do as much as another one that was there before.
     fn join_alike(&mut self) -> usize {
-        let like = &self.processes[self.processes.len() / 2].sign;
+        let members = self.processes.iter().filter(|process| !process.whole).collect::<Vec<_>>();
+        let like = &members[members.len() / 2].sign;
         let (weight, most, zone) = (like.weight, like.most, self.processes.len() % ZONES);
         self.join(weight, most, zone)
     }
@@ -251,6 +265,9 @@ impl World {
         self.hindered.iter_mut().for_each(|until| *until = now.min(*until));
         for who in 0..self.processes.len() {
             self.thaw(who);
+            if self.processes[who].whole {
+                self.act(Action::End(who));
+            }
         }
     }
 

@@ -27,8 +27,8 @@ pub enum Op {
     Poll(Option<Id>),
     /// Acquire, if the blob is still of that version.
     Acquire(Id, u64),
-    /// Write the next term on record.
-    Raise(Id),
+    /// Write the next term on record; true: its leader coordinates shares.
+    Raise(Id, bool),
     /// Renew.
     Renew(Id),
     /// Name the successor on record.
@@ -41,6 +41,10 @@ pub enum Op {
     Change(Id, Id),
     /// Release.
     Release(Id),
+    /// Read lease and record of the coordinating election.
+    Look,
+    /// List signs and shares, as a candidate without shares does.
+    ListSplit,
 }
 
 /// What became of a request of a candidate.
@@ -56,6 +60,8 @@ pub enum Reply {
     Raised(u64),
     /// What the blob shows.
     State(State),
+    /// A member is alive, or somebody holds a share.
+    Split(bool),
     /// Who announced itself, under which id, and how many milliseconds ago.
     Announcement(Option<(usize, Id, u64)>),
 }
@@ -73,6 +79,10 @@ pub struct State {
     pub successor: Option<usize>,
     /// Nobody may contend any more.
     pub closed: bool,
+    /// The work was split once.
+    pub split: bool,
+    /// The newest leader coordinates shares.
+    pub coordinated: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -81,6 +91,7 @@ struct Election {
     lease: Option<(Id, u64)>,
     tag: u64,
     term: u64,
+    coordinator_term: Option<u64>,
     successor: Option<usize>,
     announced: Option<(usize, Id, u64)>,
     closed: bool,
@@ -215,6 +226,17 @@ impl Store {
         listed.collect()
     }
 
+    fn is_split(&self, now: u64) -> bool {
+        let lives = |laid: &Laid| {
+            let age = Duration::from_secs((now / 1_000).saturating_sub(laid.at / 1_000));
+            age <= laid.sign.pace.gone_after() + Duration::from_secs(1)
+        };
+        let held = |(key, election): (&Key, &Election)| {
+            matches!(key, Key::Share(_)) && election.lease.is_some_and(|(_, until)| now < until)
+        };
+        self.signs.values().any(lives) || self.elections.iter().any(held)
+    }
+
     fn close(&mut self, share: Share, now: u64) -> bool {
         let election = self.elections.entry(Key::Share(share)).or_default();
         if election.lease.is_some_and(|(_, until)| now < until) {
@@ -232,6 +254,11 @@ impl Store {
     pub fn election(&mut self, key: Key, op: &Op, pid: usize, now: u64) -> Reply {
         // A1: up to 2 s early or late.
         let until = now + self.lease - 2_000 + self.rng.u64(..=4_000);
+        match op {
+            Op::Look => return self.election(Key::Coordination, &Op::Poll(None), pid, now),
+            Op::ListSplit => return Reply::Split(self.is_split(now)),
+            _ => {}
+        }
         let election = self.elections.entry(key).or_default();
         let held = election.lease.filter(|(_, until)| now < *until).map(|(id, _)| id);
         match op {
@@ -241,6 +268,8 @@ impl Store {
                 mine: held.is_some() && held == *id,
                 successor: election.successor.filter(|_| held.is_some()),
                 closed: election.closed,
+                split: election.coordinator_term.is_some(),
+                coordinated: election.coordinator_term == Some(election.term),
             }),
             Op::Acquire(id, tag) => {
                 if *tag != election.tag || held.is_some_and(|held| held != *id) {
@@ -257,8 +286,11 @@ impl Store {
                 }
                 _ => Reply::Lost,
             },
-            Op::Raise(id) if held == Some(*id) => {
+            Op::Raise(id, coordinates) if held == Some(*id) => {
                 election.term = (now / 1_000).max(election.term) + 1;
+                if *coordinates {
+                    election.coordinator_term = Some(election.term);
+                }
                 election.tag += 1;
                 // Announcements are of a term.
                 (election.successor, election.announced) = (None, None);
@@ -279,7 +311,8 @@ impl Store {
                 election.lease = None;
                 Reply::Done
             }
-            Op::Raise(_) | Op::Name(..) | Op::Change(..) | Op::Release(_) => Reply::Lost,
+            Op::Raise(..) | Op::Name(..) | Op::Change(..) | Op::Release(_) => Reply::Lost,
+            Op::Look | Op::ListSplit => Reply::Unknown,
             Op::Announce(id) => {
                 election.announced = Some((pid, *id, now));
                 Reply::Done

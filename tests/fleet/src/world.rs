@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::judge::Judge;
 use crate::network::{Fate, Network};
 use crate::process::{Kind, Outcome, Process, Request, Scene, milliseconds};
-use crate::scenario::Action;
+use crate::scenario::{Action, ZONES};
 use crate::store::{Op, Reply, Store};
 use crate::supervisor::{Left, Supervisors};
 
@@ -157,6 +157,15 @@ impl World {
 
     /// A member begins.
     pub fn join(&mut self, weight: u32, most: Option<u32>, zone: usize) -> usize {
+        self.begin(weight, most, zone, false)
+    }
+
+    /// A process begins that has no shares.
+    pub fn join_whole(&mut self) -> usize {
+        self.begin(1, None, self.processes.len() % ZONES, true)
+    }
+
+    fn begin(&mut self, weight: u32, most: Option<u32>, zone: usize, whole: bool) -> usize {
         let who = self.processes.len();
         let name = format!("member-{who}");
         self.scene.names.insert(name.clone(), who);
@@ -168,7 +177,9 @@ impl World {
         }
         let sign = Sign { member: name, weight, most, pace };
         let clock = Clock::new(self.rng.u64(..3_600_000), self.rng.u64(990_000..=1_010_000));
-        self.processes.push(Process::new(who, sign, zone, clock));
+        let mut process = Process::new(who, sign, zone, clock);
+        process.whole = whole;
+        self.processes.push(process);
         self.hindered.push(0);
         self.start(who);
         who

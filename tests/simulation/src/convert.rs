@@ -122,6 +122,7 @@ fn role(role: core::Role) -> wit::Role {
                 term: incumbent.term,
                 since: incumbent.since.0,
                 address: incumbent.address,
+                coordinates: incumbent.coordinates,
             }))
         }
         core::Role::Undecided => wit::Role::Undecided,

@@ -6,7 +6,7 @@ const ANSWER: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\
     <EnumerationResults ServiceEndpoint=\"https://a.blob.core.windows.net/\" ContainerName=\"c\">\
     <Prefix>jobs.member.</Prefix><MaxResults>1000</MaxResults><Blobs>\
     <Blob><Name>jobs.member.a&amp;b</Name><Properties><Creation-Time>Fri, 02 Jan 2026 03:04:05 GMT</Creation-Time>\
-    <Last-Modified>Fri, 02 Jan 2026 03:04:45 GMT</Last-Modified><Etag>0x8DE0000000000A1</Etag><Content-Length>0</Content-Length><Content-MD5 /></Properties>\
+    <Last-Modified>Fri, 02 Jan 2026 03:04:45 GMT</Last-Modified><Etag>0x8DE0000000000A1</Etag><Content-Length>0</Content-Length><Content-MD5 /><LeaseStatus>unlocked</LeaseStatus><LeaseState>expired</LeaseState></Properties>\
     <Metadata><tenureweight>2</tenureweight><Tenuremost>7</Tenuremost></Metadata><OrMetadata /></Blob>\
     <Blob><Name Encoded=\"true\">jobs.member.%01</Name><Properties><Etag>\"0x2\"</Etag></Properties><Metadata/></Blob>\
     <BlobPrefix><Name>jobs.x/</Name></BlobPrefix>\
@@ -24,14 +24,16 @@ fn names_versions_ages_metadata_and_the_next_page_are_read() {
             "jobs.member.a&b",
             "\"0x8DE0000000000A1\"",
             20,
+            false,
             vec![("tenuremost", "7"), ("tenureweight", "2")],
         ),
-        ("jobs.member.\u{1}", "\"0x2\"", 0, vec![]),
+        ("jobs.member.\u{1}", "\"0x2\"", 0, true, vec![]),
     ];
-    let expected = expected.map(|(name, etag, age, metadata)| Entry {
+    let expected = expected.map(|(name, etag, age, leased, metadata)| Entry {
         name: name.into(),
         etag: ETag(etag.into()),
         age: Duration::from_secs(age),
+        leased,
         metadata: Metadata::from_iter(metadata),
     });
     assert_eq!(page, Page { blobs: expected.into(), next: Some("2!76!MDAw".into()) });

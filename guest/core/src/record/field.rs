@@ -50,6 +50,7 @@ pub(super) const SUCCESSOR_TERM: &str = "tenuresuccessorterm";
 pub(super) const BEAT: &str = "tenurebeat";
 pub(super) const PROMISE: &str = "tenurepromise";
 pub(super) const PROMISE_TERM: &str = "tenurepromiseterm";
+pub(super) const COORDINATOR_TERM: &str = "tenurecoordinatorterm";
 pub(super) const CHANGES: &str = "tenurechanges";
 pub(super) const HISTORY: &str = "tenurehistory";
 

@@ -45,6 +45,7 @@ fn record() -> Record {
         priority: Some(7),
         successor: Some("web 2".into()),
         beat: Some(Beat { number: 8, promise: Duration::from_millis(2_100) }),
+        coordinator_term: Some(1_794_999_999),
         changes: 41,
         history: History::parse("5 6 web 3\n4 5 ü").unwrap(),
         unknown: Metadata::from_iter([("tenurelater", "kept%20so")]),
@@ -81,7 +82,15 @@ fn records_of_earlier_versions_read_as_they_did() {
     let before = fields(include_str!("fixtures/format-2.txt"));
     let (success, failure) = (None, None);
     let (delay, triggers) = (Duration::ZERO, Triggers::default());
-    let read = Record { beat: None, delay, success, failure, triggers, ..record() };
+    let read = Record {
+        beat: None,
+        coordinator_term: None,
+        delay,
+        success,
+        failure,
+        triggers,
+        ..record()
+    };
     assert_eq!(Record::read(&before), Ok(Some(read.clone())));
     // What the version before wrote it finds again, whoever wrote the record since.
     assert_eq!(read.write(), before);

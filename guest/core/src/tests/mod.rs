@@ -20,6 +20,7 @@ mod one_turn;
 mod priority;
 mod progress;
 mod slow;
+mod split;
 mod states;
 mod steering;
 mod successors;

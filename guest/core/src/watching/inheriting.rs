@@ -70,7 +70,8 @@ fn inherit(
     // It is acquired anew by its holder, which gives it the length that this candidate configures; a
     // renewal would leave it the leader's.
     let (pace, rounds) = (Pace::at(context.now), MOST_ROUNDS);
-    let attempt = Attempt { lease, etag, record, unsure: true, pace, rounds, handed: true };
+    let (unsure, handed) = (true, true);
+    let attempt = Attempt { lease, etag, record, unsure, pace, rounds, handed, check: None };
     match mutant!(SuccessorDoesNotAcquire) {
         true => raising::begin(attempt, context.now, context, chance),
         false => Phase::Acquiring(attempt),

@@ -49,8 +49,8 @@ pub(super) struct Configuration {
     pub complaints: Vec<Complaint>,
     /// Its work is split into shares.
     pub split: Option<Split>,
-    /// It is one of shares.
-    pub part: Option<Part>,
+    /// The share that it is for, and the settings of the coordinating election.
+    pub part: Option<(Part, Variables)>,
     /// Trusted beside the platform's.
     pub authorities: Authorities,
     /// The command has this process's streams, for one run.

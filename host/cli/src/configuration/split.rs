@@ -76,6 +76,7 @@ impl Configuration {
         let mut settings = self.settings.clone();
         let of_turns = OF_TURNS.into_iter().chain([&WHILE_LEADING]);
         of_turns.flat_map(|setting| setting.variables()).for_each(|name| settings.remove(name));
+        settings.set(names::COORDINATES, "true");
         settings
     }
 
@@ -84,13 +85,13 @@ impl Configuration {
     pub(crate) fn of_share(given: Given, candidate: &Candidate, member: &str) -> Self {
         let mut this = Self::of_run(given);
         this.settings.set(names::NAME, member);
-        let coordinating = this.settings.get(names::ELECTION).unwrap_or_default();
-        let election = candidate.election(coordinating);
+        let coordinating = this.of_coordination();
+        let election = candidate.election(coordinating.get(names::ELECTION).unwrap_or_default());
         this.settings.set(names::ELECTION, election);
         this.settings.set(names::POLL, format_duration(POLL));
         // The member has waited.
         this.settings.remove(names::WARM_UP);
-        (this.split, this.part) = (None, Some(candidate.part));
+        (this.split, this.part) = (None, Some((candidate.part, coordinating)));
         this
     }
 }
@@ -176,6 +177,8 @@ mod tests {
             assert_eq!(coordinating.get(name), None, "{name}");
         }
         assert_eq!(coordinating.get(names::LEASE), Some("30s"));
+        assert_eq!(coordinating.get(names::COORDINATES), Some("true"));
+        assert_eq!(split.settings.get(names::COORDINATES), None);
         assert_eq!(split.settings.get(names::EVERY), Some("1m"), "shares have");
     }
 }

@@ -158,7 +158,13 @@ mod tests {
     fn snapshot(lease: LeaseState) -> Snapshot {
         Snapshot {
             lease,
-            incumbent: Some(Incumbent { name: "ben".into(), term: 7, since: 0, address: None }),
+            incumbent: Some(Incumbent {
+                name: "ben".into(),
+                term: 7,
+                since: 0,
+                address: None,
+                coordinates: false,
+            }),
             turns: Turns {
                 schedule: Some("every 5s".to_owned()),
                 last_slot: Some(LastSlot { slot: NOW - SECOND, attempt: 1 }),

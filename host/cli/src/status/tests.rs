@@ -31,6 +31,7 @@ fn snapshot(lease: LeaseState) -> Snapshot {
             term: 7,
             since: 5 * SECOND,
             address: None,
+            coordinates: false,
         }),
         turns: turns(),
         ahead: None,
@@ -70,7 +71,8 @@ fn text_for_people() {
          claimed      1970-01-01T00:01:00Z (5s ago): it is running, or its outcome is not recorded yet\n\
          next turn    1970-01-01T00:01:10Z (in 5s)\n"
     );
-    let ben = Incumbent { name: "ben".to_owned(), term: 6, since: 0, address: None };
+    let ben =
+        Incumbent { name: "ben".to_owned(), term: 6, since: 0, address: None, coordinates: false };
     let second = Snapshot { history: vec![ben], changes: 2, ..snapshot(LeaseState::Leased) };
     let second = as_text("c/b", &second, None);
     assert!(second.contains("before       ben, term 6 (2 changes: tenure history)\n"), "{second}");

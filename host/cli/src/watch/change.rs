@@ -303,6 +303,7 @@ mod tests {
                 term,
                 since: 5 * SECOND,
                 address: None,
+                coordinates: false,
             }),
             turns: Turns {
                 schedule: None,

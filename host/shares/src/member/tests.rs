@@ -28,7 +28,7 @@ fn plan(shares: &[&str]) -> Plan {
 fn acts(name: &str, plan: Plan, running: &[Running]) -> Vec<Act> {
     let mut member = member(name);
     read(&mut member, plan, Duration::ZERO);
-    member.acts(running)
+    member.acts(running, true)
 }
 
 fn read(member: &mut Member, plan: Plan, now: Duration) {
@@ -131,7 +131,7 @@ fn one_that_leaves_hands_over_and_begins_nothing() {
     let mut member = member("anna");
     read(&mut member, plan(&["ben", "anna", "anna"]), Duration::ZERO);
     member.leave(Duration::ZERO);
-    let acts = member.acts(&[running(0, true), running(1, true)]);
+    let acts = member.acts(&[running(0, true), running(1, true)], true);
     assert_eq!(acts, [Act::HandOver(share(0), "ben".to_owned())]);
 }
 
@@ -141,7 +141,7 @@ fn all_stays_as_it_is_where_no_plan_can_be_read() {
     read(&mut member, plan(&["anna"]), Duration::ZERO);
     for answer in [Answer::Unknown, Answer::Refused, Answer::NoPlan, Answer::SamePlan] {
         member.answered(&Ask::ReadPlan(None), answer, SECOND);
-        assert_eq!(member.acts(&[]), [Act::Begin(share(0))]);
+        assert_eq!(member.acts(&[], true), [Act::Begin(share(0))]);
     }
 }
 

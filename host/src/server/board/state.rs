@@ -327,7 +327,7 @@ fn is_beside(what: &str) -> bool {
 }
 
 fn leader(incumbent: &Incumbent) -> Leader {
-    let Incumbent { name, term, address, since } = incumbent;
+    let Incumbent { name, term, address, since, .. } = incumbent;
     let since = (*since > 0).then(|| rfc3339(*since));
     Leader { name: name.clone(), term: *term, address: address.clone(), since }
 }

@@ -193,6 +193,7 @@ fn the_lanes_show_the_last_ten_turns_and_what_the_record_knows_of_the_leader() {
         term: 8,
         since: wall() - 30 * hour,
         address: None,
+        coordinates: false,
     }));
     board.stepped(&Report { turns: Some(nightly()), ..report(role, &[Declined]) }, NOW, NOW);
     let seen = view(&board, NOW + seconds(5));

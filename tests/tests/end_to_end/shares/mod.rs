@@ -3,4 +3,5 @@
 mod kept;
 mod moves;
 mod processes;
+mod rolls;
 mod rounds;

@@ -18,47 +18,56 @@ use crate::PROGRAM;
 /// For what has no bound of its own, on a busy machine.
 const SOON: Duration = tenure_tests::PATIENCE;
 
-const SHARES: u32 = 8;
+pub(super) const SHARES: u32 = 8;
 
 /// A busy machine stands still for a while. A member that is silent is missed after 3 S, which is as long.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// Writes at its begin and before its end: who, of which share, under which term.
-const WORK: &str = "tell() { echo \"$WHO $TENURE_SHARE_INDEX $TENURE_SHARE_COUNT $TENURE_TERM\" >> \"$PLACE\"; }; \
+/// Writes at its begin and before its end: who, of which share, under which term. Without shares it is 0 of 0.
+const WORK: &str = "tell() { echo \"$WHO ${TENURE_SHARE_INDEX:-0} ${TENURE_SHARE_COUNT:-0} $TENURE_TERM\" >> \"$PLACE\"; }; \
                     tell; sleep 0.3; tell";
 
-struct Stage {
-    group: Group,
+pub(super) struct Stage {
+    pub(super) group: Group,
+    /// With a request time-out of a quarter.
+    pub(super) lease: Duration,
     /// What the commands wrote, in the order in which they did.
-    place: PathBuf,
+    pub(super) place: PathBuf,
     _folder: tempfile::TempDir,
     _sink: Sink,
 }
 
 /// One line that a command wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Beat {
+pub(super) struct Beat {
     who: String,
     /// Of how many, and which.
-    share: (u32, u32),
+    pub(super) share: (u32, u32),
     term: u64,
 }
 
 impl Stage {
-    async fn of(store: &Store) -> Self {
+    pub(super) async fn of(store: &Store) -> Self {
         let sink = Sink::start().await.unwrap();
         let mut group = Group::new(PROGRAM, store, &sink);
         group.timer = ["--every", "1s"];
         group.warm_up().await.unwrap();
         let folder = tempfile::tempdir().unwrap();
-        Self { group, place: folder.path().join("beats"), _folder: folder, _sink: sink }
+        let place = folder.path().join("beats");
+        Self { group, lease: LEASE, place, _folder: folder, _sink: sink }
     }
 
-    fn start(&self, name: &str, more: &[&str]) -> Candidate {
-        let (shares, lease) = (SHARES.to_string(), format!("{}s", LEASE.as_secs()));
+    pub(super) fn start(&self, name: &str, more: &[&str]) -> Candidate {
+        self.start_plain(name, &[&["--shares", &SHARES.to_string()], more].concat())
+    }
+
+    /// One without shares.
+    pub(super) fn start_plain(&self, name: &str, more: &[&str]) -> Candidate {
+        let lease = format!("{}s", self.lease.as_secs());
         let (who, place) = (format!("WHO={name}"), format!("PLACE={}", self.place.display()));
-        let timings = ["--lease", &lease, "--request-timeout", "15s"];
-        let own = [&timings[..], &["--shares", &shares, "--env", &who, "--env", &place]].concat();
+        let request_timeout = format!("{}s", self.lease.as_secs() / 4);
+        let timings = ["--lease", &lease, "--request-timeout", &request_timeout];
+        let own = [&timings[..], &["--env", &who, "--env", &place]].concat();
         let more = own.iter().chain(more).copied().collect::<Vec<_>>();
         Candidate::spawn(name, self.group.command(name, &more, &["sh", "-c", WORK])).unwrap()
     }
@@ -72,7 +81,7 @@ impl Stage {
 
     /// Until each of so many shares is planned for these members evenly, and held and worked for by whom it is planned
     /// for. What `tenure shares` says then.
-    async fn balanced(&self, members: &[&str], shares: u32) -> Value {
+    pub(super) async fn balanced(&self, members: &[&str], shares: u32) -> Value {
         let asked = async {
             loop {
                 let before = beats(&self.place);
@@ -173,7 +182,7 @@ fn judge_holders(told: &Value, planned: &BTreeMap<u32, String>, before: &[Beat])
 }
 
 /// All lines that are whole.
-fn beats(place: &Path) -> Vec<Beat> {
+pub(super) fn beats(place: &Path) -> Vec<Beat> {
     let text = read_to_string(place).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let beat = |line: &str| {
@@ -197,7 +206,7 @@ fn wrong(beats: &[Beat]) -> Vec<String> {
             before.term > beat.term || (before.term == beat.term && before.who != beat.who)
         };
         wrong.extend(before.filter(is_wrong).map(|before| format!("{beat:?} after {before:?}")));
-        if counts.last() != Some(&beat.share.0) {
+        if beat.share.0 > 0 && counts.last() != Some(&beat.share.0) {
             counts.push(beat.share.0);
         }
     }

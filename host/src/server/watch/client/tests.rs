@@ -170,8 +170,13 @@ mod peers {
         let peer = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", peer.local_addr().unwrap());
         let board = Arc::new(board());
-        let incumbent =
-            Incumbent { name: "ben".to_owned(), term: 7, since: 0, address: Some(address) };
+        let incumbent = Incumbent {
+            name: "ben".to_owned(),
+            term: 7,
+            since: 0,
+            address: Some(address),
+            coordinates: false,
+        };
         let report = Report::of(Role::Following(Some(incumbent)), Duration::from_secs(4));
         board.stepped(&report, Duration::ZERO, Duration::ZERO);
         let watcher = Watcher::new(Authorities::default());

@@ -1,0 +1,179 @@
+//! Elections whose work is split into shares: the mark of their coordinators, and candidates without shares.
+//! protocol.md §14.6.
+
+use super::*;
+use tenure_azure::listing::Page;
+
+/// A record in which the leader of the term 9 is a coordinator, or one of an earlier term was.
+fn split(coordinator_term: u64) -> Metadata {
+    let record = Record::read(&incumbent(9)).unwrap().unwrap();
+    Record { coordinator_term: Some(coordinator_term), ..record }.write()
+}
+
+/// A page of a list: names behind that of the election, the age of each in seconds, the state of its lease, and what
+/// else it says.
+fn page(o: &Operation, at: Moment, blobs: &[(&str, u64, &str, &str)], next: &str) -> Reply {
+    let blobs = blobs.iter().map(|(name, age, lease, metadata)| {
+        let modified = tenure_azure::http_date::format(instant(at - seconds(*age)));
+        format!(
+            "<Blob><Name>leader.{name}</Name><Properties><Last-Modified>{modified}</Last-Modified><Etag>1</Etag>\
+             <LeaseState>{lease}</LeaseState></Properties><Metadata>{metadata}</Metadata></Blob>"
+        )
+    });
+    let body = format!(
+        "<EnumerationResults><Blobs>{}</Blobs><NextMarker>{next}</NextMarker></EnumerationResults>",
+        blobs.collect::<String>()
+    );
+    let answer = answer(o, at, 200, &[]).unwrap().with_page(body.as_bytes());
+    assert!(answer.page.is_some(), "{body}");
+    Ok(answer)
+}
+
+/// Which of both lists is asked for, and where it goes on.
+fn listed(o: &Operation) -> Option<(&str, Option<&str>)> {
+    match o {
+        Operation::List { prefix, marker } => {
+            Some((prefix.strip_prefix("leader.").unwrap(), marker.as_deref()))
+        }
+        _ => None,
+    }
+}
+
+const SIGN: &str = "<tenureevery>5000</tenureevery>";
+
+/// One step of a candidate without shares that finds the lease free; what the lists say depends on how many were asked
+/// for before.
+fn plain(mut lists: impl FnMut(usize, &Operation, Moment) -> Reply) -> (Report, Vec<&'static str>) {
+    let (mut candidate, mut asked) = (Candidate::new(&[]), 0);
+    let report = candidate.step(None, |o, at| match o {
+        Operation::Read { .. } => seen(o, at, "expired", &split(9)),
+        Operation::List { .. } => {
+            asked += 1;
+            lists(asked - 1, o, at)
+        }
+        _ => available(o, at),
+    });
+    let verbs = candidate.verbs();
+    (report, verbs)
+}
+
+#[test]
+fn a_coordinator_marks_its_term_and_nobody_else_removes_the_mark() {
+    let mut candidate = Candidate::new(&[(Settings::COORDINATES, "true")]);
+    candidate.lead();
+    assert_eq!(candidate.verbs()[..3], ["read blob", "acquire lease", "write record"]);
+    let record = written(&candidate.asked[2]);
+    assert_eq!(record.coordinator_term, Some(record.term));
+    assert!(record.incumbent().coordinates);
+
+    let mut candidate = Candidate::new(&[]);
+    let none = |o: &Operation, at| match o {
+        Operation::Read { .. } => seen(o, at, "expired", &split(9)),
+        Operation::List { .. } => page(o, at, &[], ""),
+        _ => available(o, at),
+    };
+    assert!(matches!(candidate.step(None, none).role, Role::Leading(_)));
+    let record = candidate.asked.iter().find(|asked| asked.operation.name() == "write record");
+    let record = written(record.unwrap());
+    assert_eq!(record.coordinator_term, Some(9), "the next one without shares looks again");
+    assert!(!record.incumbent().coordinates);
+}
+
+#[test]
+fn work_that_was_never_split_is_led_without_a_list() {
+    let mut candidate = Candidate::new(&[]);
+    candidate.lead();
+    assert!(!candidate.verbs().contains(&"list blobs"), "{:?}", candidate.verbs());
+}
+
+#[test]
+fn who_has_no_shares_lists_signs_and_shares_before_it_acquires_and_once_its_term_is_on_record() {
+    let mut suffixes = Vec::new();
+    let (report, verbs) = plain(|asked, o, at| {
+        let (suffix, marker) = listed(o).unwrap();
+        suffixes.push((suffix.to_owned(), marker.map(str::to_owned)));
+        // Each list has two pages. What they hold is old, free, or none of a member's.
+        let old = [("member.ada", 17, "available", SIGN), ("member.ben", 0, "available", "")];
+        let free = [
+            ("share.1.0-of-2", 0, "broken", ""),
+            ("share.1.1-of-2", 0, "expired", ""),
+            ("share.of the.profits-of-2", 0, "leased", ""),
+        ];
+        let blobs = if suffix == "member." { &old[..] } else { &free[..] };
+        page(o, at, blobs, if asked % 2 == 0 { "more" } else { "" })
+    });
+    assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
+    assert_eq!(report.problems, []);
+    let lists = ["list blobs"; 4];
+    let expected =
+        [&["read blob"][..], &lists, &["acquire lease", "write record"], &lists].concat();
+    assert_eq!(verbs[..expected.len()], expected);
+    let more = Some("more".to_owned());
+    let once = [("member.", None), ("member.", more.clone()), ("share.", None), ("share.", more)];
+    let once = once.map(|(suffix, marker)| (suffix.to_owned(), marker));
+    assert_eq!(suffixes, [once.clone(), once].concat());
+}
+
+#[test]
+fn a_young_sign_and_a_share_that_is_held_keep_it_from_acquiring() {
+    let found: [(&str, u64, &str, &str); 4] = [
+        ("member.ada", 16, "available", SIGN),
+        ("member.ada", 60, "available", "<tenureevery>3600000</tenureevery>"),
+        ("share.1.0-of-2", 90, "leased", ""),
+        ("share.1.0-of-2", 90, "breaking", ""),
+    ];
+    for blob in found {
+        let (report, verbs) = plain(|_, o, at| match blob.0.starts_with(listed(o).unwrap().0) {
+            true => page(o, at, &[blob], ""),
+            false => page(o, at, &[], ""),
+        });
+        assert!(!verbs.contains(&"acquire lease"), "{blob:?}: {verbs:?}");
+        assert_eq!(report.role, Role::Undecided);
+        let [problem] = report.problems.as_slice() else { panic!("{report:?}") };
+        assert_eq!(problem.class, ProblemClass::Configuration);
+        let told = ["the member ada left a sign of life", "share 0 of 2 is held"];
+        assert!(told.iter().any(|text| problem.detail.contains(text)), "{}", problem.detail);
+    }
+}
+
+/// A member read the record before the term was raised, and has acquired the lease of a share.
+#[test]
+fn a_share_that_is_held_once_the_term_is_on_record_keeps_it_from_leading() {
+    let (report, verbs) = plain(|asked, o, at| match asked {
+        3 => page(o, at, &[("share.2.1-of-2", 0, "leased", "")], ""),
+        _ => page(o, at, &[], ""),
+    });
+    assert_eq!(verbs[5..], ["list blobs", "list blobs", "release lease"], "{verbs:?}");
+    assert!(!matches!(report.role, Role::Leading(_)), "{report:?}");
+    assert!(report.problems[0].detail.contains("share 1 of 2 is held"), "{report:?}");
+}
+
+#[test]
+fn who_may_not_list_does_not_lead_and_says_why() {
+    for (status, class) in [(403, ProblemClass::Refused), (500, ProblemClass::Unavailable)] {
+        let (report, verbs) = plain(|_, o, at| refusal(o, at, status, "x"));
+        assert_eq!(verbs, ["read blob", "list blobs"]);
+        let [problem] = report.problems.as_slice() else { panic!("{report:?}") };
+        assert_eq!(problem.class, class);
+        assert!(problem.detail.contains("was split into shares before"), "{}", problem.detail);
+    }
+    // An answer that is no list proves nothing.
+    let (report, verbs) = plain(|_, o, at| answer(o, at, 200, &[]));
+    assert_eq!(verbs, ["read blob", "list blobs"]);
+    assert_eq!(report.problems[0].class, ProblemClass::Nonsense);
+    assert_eq!(Page::read(b"<html/>", None), None);
+}
+
+#[test]
+fn a_member_reports_a_leader_that_runs_all_of_the_work() {
+    for (coordinator_term, told) in [(9, 0), (8, 1)] {
+        let mut candidate = Candidate::new(&[(Settings::COORDINATES, "true")]);
+        let report = candidate.step(None, |o, at| seen(o, at, "leased", &split(coordinator_term)));
+        assert_eq!(report.problems.len(), told, "{report:?}");
+        let Role::Following(Some(leader)) = report.role else { panic!("{report:?}") };
+        assert_eq!(leader.coordinates, told == 0);
+        let whole =
+            report.problems.iter().all(|p| p.detail.contains("without --shares, and runs all"));
+        assert!(whole, "{:?}", report.problems);
+    }
+}

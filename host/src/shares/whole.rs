@@ -1,0 +1,55 @@
+//! A leader that runs all of the work makes way for members that are there for shares of it. docs/protocol.md §14.6.
+
+use super::store::SharesStore;
+use crate::component::ElectionComponent;
+use crate::contract::ProblemClass;
+use crate::runner::{Class, Event, Order};
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_shares::{Answer, Ask, Listed};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+/// The longest time between two looks of a leader.
+const LOOK: Duration = Duration::from_secs(300);
+
+/// So many polls of a follower pass between two looks.
+const POLLS: u32 = 75;
+
+/// Makes the candidate without shares resign when it leads and sees the sign of life of a member. Looks when it begins to
+/// lead and then every 75 polls, after 5 minutes at most. Never completes.
+///
+/// `leads` is its term while it leads; `component` is for requests beside its election.
+pub async fn make_way(
+    component: Arc<ElectionComponent>,
+    poll: Duration,
+    mut leads: watch::Receiver<Option<u64>>,
+    orders: mpsc::Sender<Order>,
+    events: impl Fn(Event),
+) {
+    let store = SharesStore::of(component, "");
+    let every = LOOK.min(poll * POLLS);
+    loop {
+        let term = leads.wait_for(Option::is_some).await.map(|term| *term);
+        let Ok(term) = term else { return pending().await };
+        // Where the list is refused the work was most likely never split: it needs a permission that elections do not need.
+        let answer = store.ask(&Ask::List).await.map(|told| told.answer);
+        if let Ok(Answer::Signs(signs)) = answer
+            && let Some(Listed { sign, .. }) = signs.into_iter().find(Listed::is_alive)
+        {
+            let detail = format!(
+                "{} is there for shares of the work, and this leader runs all of it: it resigns. Start it with --shares, or \
+                 end the processes that have it",
+                sign.member
+            );
+            events(Event::Problem { class: Class::Election(ProblemClass::Configuration), detail });
+            // One that has left obeys nobody.
+            let _ = orders.send(Order::Resign).await;
+        }
+        let ends = async { leads.wait_for(|now| *now != term).await.is_err() };
+        if timeout(every, ends).await == Ok(true) {
+            return pending().await;
+        }
+    }
+}
