@@ -75,6 +75,15 @@ impl Outsider {
         acquired.map(|()| id)
     }
 
+    /// Acquires the lease of the blob, which is not leased, without an end.
+    ///
+    /// # Errors
+    /// The service does not do it.
+    pub async fn acquire_forever(&self) -> Result<()> {
+        let headers = [("x-ms-lease-action", "acquire"), ("x-ms-lease-duration", "-1")];
+        self.succeed(Method::PUT, &self.blob.path(), "comp=lease", &headers).await
+    }
+
     /// Releases a lease that was seized.
     ///
     /// # Errors

@@ -61,8 +61,10 @@ pub struct Properties {
 pub enum LeaseState {
     /// Nobody holds a lease: acquire.
     Available,
-    /// Somebody holds it.
+    /// It is held, and ends unless it is renewed.
     Leased,
+    /// It is held without an end (`x-ms-lease-duration: infinite`). No candidate acquires such a lease.
+    Infinite,
     /// Its period ended without renewal: acquire.
     Expired,
     /// Broken, and the break period still runs: wait.
@@ -262,7 +264,12 @@ impl<'a> Headers<'a> {
     }
 
     fn properties(&self) -> Option<Properties> {
-        let lease = lease_state(self.get("x-ms-lease-state")?)?;
+        let infinite = self.get("x-ms-lease-duration");
+        let infinite = infinite.is_some_and(|duration| duration.eq_ignore_ascii_case("infinite"));
+        let lease = match lease_state(self.get("x-ms-lease-state")?)? {
+            LeaseState::Leased if infinite => LeaseState::Infinite,
+            lease => lease,
+        };
         let content_length = match self.get("content-length") {
             Some(length) => length.parse().ok()?,
             None => 0,

@@ -75,6 +75,12 @@ impl Sas {
         self.get("si").is_some() || letters.as_bytes().contains(&letter)
     }
 
+    /// True if it may allow the creation of containers: only a SAS of the account can, with resource type `c`.
+    pub fn may_create_containers(&self) -> bool {
+        let has = |name, letters: &[char]| self.get(name).is_some_and(|set| set.contains(letters));
+        has("srt", &['c']) && has("sp", &['c', 'w'])
+    }
+
     fn get(&self, name: &str) -> Option<&str> {
         self.query()
             .split('&')

@@ -213,6 +213,11 @@ impl<'s> OneTurn<'s> {
                 self.result.problems.push(problem);
             }
         }
+        if let Some(problem) = snapshot.problem {
+            self.result.problems.push(problem);
+            self.end(Course::Unanswered);
+            return;
+        }
         if matches!(snapshot.lease, LeaseState::Leased | LeaseState::Breaking) {
             self.result.leader = snapshot.incumbent;
             self.end(Course::Followed);

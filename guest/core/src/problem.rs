@@ -3,12 +3,13 @@
 use core::time::Duration;
 
 use super::Moment;
+use super::record::Unusable;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::Credential;
-use tenure_azure::name::SideBlob;
+use tenure_azure::name::{BlobName, SideBlob};
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
@@ -22,11 +23,19 @@ const REMEMBERED: usize = 6;
 pub(super) const SEPARATE: &str =
     "give every job its own election, unless its schedule is just being changed";
 
+/// Advice for a container that a candidate cannot create.
+const CREATE_IT: &str =
+    "create the container once, by hand or by template, or check the name of the election";
+
 /// What kind of thing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProblemClass {
-    /// The blob or container cannot be used as it is.
+    /// The account, the container or a setting does not suit the election.
     Configuration,
+    /// The blob holds something else, so no candidate can lead with it.
+    UnusableBlob,
+    /// Something other than a candidate holds the lease.
+    ForeignLease,
     /// The service refuses the credential, its permission, or the request.
     Refused,
     /// This machine's clock is too far off.
@@ -53,6 +62,8 @@ impl ProblemClass {
     pub fn name(self) -> &'static str {
         match self {
             Self::Configuration => "configuration",
+            Self::UnusableBlob => "unusable-blob",
+            Self::ForeignLease => "foreign-lease",
             Self::Refused => "refused",
             Self::Clock => "clock",
             Self::Unreachable => "unreachable",
@@ -86,6 +97,34 @@ impl Problem {
         (theirs != ours).then_some(Self { class: ProblemClass::Schedule, detail })
     }
 
+    /// A blob that cannot be led with.
+    pub(super) fn of_unusable(unusable: Unusable) -> Self {
+        Self { class: ProblemClass::UnusableBlob, detail: unusable.detail }
+    }
+
+    /// A lease without an end. Candidates acquire leases of 60 s at most.
+    pub fn of_infinite_lease(settings: &Settings) -> Self {
+        let election = &settings.election;
+        let detail = format!(
+            "something other than a candidate holds the lease of {election}: the lease has no end, so no candidate \
+             can lead. Find out which program acquired it, and stop that; then end the lease: tenure break {election}"
+        );
+        Self { class: ProblemClass::ForeignLease, detail }
+    }
+
+    /// The container is missing, and the credential is one that certainly cannot create it. None: it may.
+    pub fn of_missing_container(settings: &Settings) -> Option<Self> {
+        let Credential::Sas(sas) = settings.account.credential() else { return None };
+        if sas.may_create_containers() {
+            return None;
+        }
+        let detail = format!(
+            "{}, and this SAS cannot create it: {CREATE_IT}",
+            missing_container(&settings.election)
+        );
+        Some(Self { class: ProblemClass::Refused, detail })
+    }
+
     /// A blob beside the election's that holds what no candidate writes. It counts as absent.
     pub fn of_foreign(blob: SideBlob, settings: &Settings) -> Self {
         let name = settings.election.side_blob_name(blob);
@@ -112,6 +151,15 @@ impl Problem {
             Class::Done | Class::Nonsense => ProblemClass::Nonsense,
         };
         let mut detail = answer.explain(operation, &settings.election, &settings.account);
+        if matches!(operation, Operation::CreateContainer)
+            && (answer.class, answer.status) == (Class::Refused, 403)
+        {
+            let missing = missing_container(&settings.election);
+            detail = format!(
+                "{missing}, and this credential may not create it ({}): {CREATE_IT}",
+                ["403", answer.code.as_deref().unwrap_or_default()].join(" ").trim_end()
+            );
+        }
         if let (Class::Refused, Credential::Sas(sas), Some(now)) =
             (answer.class, settings.account.credential(), answer.date)
             && let Some(times) = sas.times(now)
@@ -131,6 +179,10 @@ impl Problem {
         );
         Self { class: ProblemClass::Schedule, detail }
     }
+}
+
+fn missing_container(election: &BlobName) -> String {
+    format!("the container {} does not exist", election.container())
 }
 
 /// Which problems were reported lately.

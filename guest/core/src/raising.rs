@@ -9,7 +9,7 @@ use super::next_record::next_record;
 use super::notice::FIRST_READ;
 use super::pace::Pace;
 use super::phase::{Attempt, Beats, Hold, MOST_ROUNDS, Phase, Raise};
-use super::problem::ProblemClass;
+use super::problem::{Problem, ProblemClass};
 use super::releasing::{self, give_back};
 use super::split::SplitCheck;
 use super::timings::{BACK_OFF, SECOND, Timings};
@@ -42,7 +42,7 @@ pub(super) fn begin(
     let check = SplitCheck::begin(before.as_ref(), settings);
     let judged = before.as_ref().map_or(Ok(()), |r| r.judge_term(&settings.election, since));
     if let Err(problem) = judged {
-        context.report_problem(ProblemClass::Configuration, problem.detail);
+        context.report(Some(Problem::of_unusable(problem)));
         return not_raised(lease, context, chance);
     }
     // Without a record the second is waited out, under the lease: see `next_record`.

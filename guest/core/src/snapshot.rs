@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use super::agenda::{Due, Task};
 use super::history::Incumbent;
-use super::problem::{Problem, ProblemClass};
+use super::problem::Problem;
 use super::record::Record;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
@@ -22,8 +22,10 @@ pub enum LeaseState {
     Absent,
     /// Never leased, or released.
     Available,
-    /// Held.
+    /// Held, for as long as its holder renews it.
     Leased,
+    /// Held without an end: by something other than a candidate.
+    Infinite,
     /// Ran out.
     Expired,
     /// Broken, but still held for a while.
@@ -53,6 +55,8 @@ pub struct Snapshot {
     pub successor: Option<String>,
     /// What the newest leader promises: to have stopped so long after its newest beat.
     pub promise: Option<Duration>,
+    /// What keeps every candidate with these settings from leading, although the read succeeded.
+    pub problem: Option<Problem>,
     /// When the service answered.
     pub asked_at: Timestamp,
 }
@@ -71,7 +75,7 @@ impl Snapshot {
         let (lease, record) = match (answer.class, &answer.properties) {
             (Class::Done, Some(properties)) => {
                 let judged = Record::judge(&settings.election, properties, Some(asked_at));
-                let judged = judged.map_err(|problem| configuration(problem.detail))?;
+                let judged = judged.map_err(Problem::of_unusable)?;
                 (state(properties.lease), judged.record)
             }
             (Class::MissingBlob | Class::MissingContainer, _) => (LeaseState::Absent, None),
@@ -83,6 +87,13 @@ impl Snapshot {
         let runs = record.as_ref().is_some_and(|record| held && !record.is_ended());
         let turns =
             record.as_ref().map(|record| Turns::of(record, runs, asked_at, &settings.agenda));
+        let problem = match lease {
+            LeaseState::Infinite => Some(Problem::of_infinite_lease(settings)),
+            LeaseState::Absent if answer.class == Class::MissingContainer => {
+                Problem::of_missing_container(settings)
+            }
+            _ => None,
+        };
         Ok(Self {
             lease,
             incumbent: record.as_ref().map(Record::incumbent),
@@ -98,6 +109,7 @@ impl Snapshot {
             changes: record.as_ref().map_or(0, |record| record.changes),
             successor: record.as_ref().and_then(|record| record.successor.clone()),
             promise: record.and_then(|record| record.beat).map(|beat| beat.promise),
+            problem,
             asked_at,
         })
     }
@@ -119,14 +131,11 @@ pub fn broken(
     }
 }
 
-fn configuration(detail: String) -> Problem {
-    Problem { class: ProblemClass::Configuration, detail }
-}
-
 fn state(lease: answer::LeaseState) -> LeaseState {
     match lease {
         answer::LeaseState::Available => LeaseState::Available,
         answer::LeaseState::Leased => LeaseState::Leased,
+        answer::LeaseState::Infinite => LeaseState::Infinite,
         answer::LeaseState::Expired => LeaseState::Expired,
         answer::LeaseState::Breaking => LeaseState::Breaking,
         answer::LeaseState::Broken => LeaseState::Broken,

@@ -190,7 +190,7 @@ pub fn trigger(
         (Class::Done, Some(seen)) => {
             let judged = Record::judge(name, seen, Some(now));
             let Judged { record, .. } = judged
-                .map_err(|unusable| Problem { class: configured, detail: unusable.detail })?;
+                .map_err(Problem::of_unusable)?;
             (record, matches!(seen.lease, LeaseState::Leased | LeaseState::Breaking))
         }
         (Class::MissingBlob | Class::MissingContainer, _) => (None, false),

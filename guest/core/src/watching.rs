@@ -137,7 +137,9 @@ fn read(
         Turns::of(record, runs, now, &context.settings.agenda)
     });
     let schedule = record.as_ref().and_then(|record| record.schedule.as_deref());
-    let other_schedule = Problem::of_schedules(schedule, context.settings);
+    // Nobody leads under a lease without an end.
+    let other_schedule = Problem::of_schedules(schedule, context.settings)
+        .filter(|_| properties.lease != LeaseState::Infinite);
     let has_other_schedule = other_schedule.is_some();
     context.report(other_schedule);
     match properties.lease {
@@ -147,6 +149,10 @@ fn read(
         _ if time.is_none() => {
             report_no_date(context);
             Phase::Watching(Watch::at(context.next_try(chance)))
+        }
+        LeaseState::Infinite => {
+            context.report(Some(Problem::of_infinite_lease(context.settings)));
+            stay_out(context, chance)
         }
         LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
             contend(etag.clone(), record, watch.rounds, context, chance)
@@ -276,7 +282,7 @@ fn judge_next(record: Option<Record>, context: &Context<'_>) -> Result<(), Unusa
 /// The blob cannot be led with as it is.
 fn refuse(problem: Unusable, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     if !problem.is_closed {
-        context.report_problem(ProblemClass::Configuration, problem.detail);
+        context.report(Some(Problem::of_unusable(problem)));
     }
     stay_out(context, chance)
 }

@@ -71,6 +71,7 @@ pub fn leader(snapshot: &Snapshot) -> Answer {
         LeaseState::Absent => "absent",
         LeaseState::Available => "available",
         LeaseState::Leased => "leased",
+        LeaseState::Infinite => "infinite",
         LeaseState::Expired => "expired",
         LeaseState::Breaking => "breaking",
         LeaseState::Broken => "broken",
@@ -239,6 +240,7 @@ mod tests {
             changes: 0,
             successor: None,
             promise: None,
+            problem: None,
             asked_at: SEVEN,
         };
         let there = json!({

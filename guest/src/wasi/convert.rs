@@ -144,6 +144,8 @@ impl From<Problem> for wit::Problem {
     fn from(problem: Problem) -> Self {
         let class = match problem.class {
             ProblemClass::Configuration => wit::ProblemClass::Configuration,
+            ProblemClass::UnusableBlob => wit::ProblemClass::UnusableBlob,
+            ProblemClass::ForeignLease => wit::ProblemClass::ForeignLease,
             ProblemClass::Refused => wit::ProblemClass::Refused,
             ProblemClass::Clock => wit::ProblemClass::Clock,
             ProblemClass::Unreachable => wit::ProblemClass::Unreachable,
@@ -282,6 +284,7 @@ impl From<Snapshot> for wit::Snapshot {
                 LeaseState::Absent => wit::LeaseState::Absent,
                 LeaseState::Available => wit::LeaseState::Available,
                 LeaseState::Leased => wit::LeaseState::Leased,
+                LeaseState::Infinite => wit::LeaseState::Infinite,
                 LeaseState::Expired => wit::LeaseState::Expired,
                 LeaseState::Breaking => wit::LeaseState::Breaking,
                 LeaseState::Broken => wit::LeaseState::Broken,
@@ -293,6 +296,7 @@ impl From<Snapshot> for wit::Snapshot {
             changes: snapshot.changes,
             successor: snapshot.successor,
             promise: snapshot.promise.map(nanos),
+            problem: snapshot.problem.map(Into::into),
             asked_at: snapshot.asked_at.0,
         }
     }

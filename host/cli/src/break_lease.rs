@@ -37,7 +37,7 @@ pub(super) async fn break_lease(line: &CommandLine) -> ExitCode {
         LeaseState::Absent => {
             return fail(format_args!("{}: {NO_ELECTION}", printable(&election)));
         }
-        LeaseState::Leased | LeaseState::Breaking => {}
+        LeaseState::Leased | LeaseState::Infinite | LeaseState::Breaking => {}
         LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
             say("Nobody holds the lease; nothing was changed.\n");
             return ExitCode::SUCCESS;
@@ -80,12 +80,16 @@ fn term(seen: &Snapshot) -> Option<u64> {
 }
 
 fn consequences(election: &str, seen: &Snapshot, period: Option<Duration>) -> String {
-    let leader = match &seen.incumbent {
+    let leader = match seen.leader() {
         Some(leader) => format!("{}, term {},", printable(&leader.name), leader.term),
         None => "its holder".to_owned(),
     };
     let election = printable(election);
     match period {
+        _ if seen.lease == LeaseState::Infinite => format!(
+            "The lease of {election} will end{}: something other than a candidate holds it, and gets no notice.",
+            period.map(|period| format!(" in {}", format_duration(period))).unwrap_or_default()
+        ),
         None => format!(
             "The lease of {election} will not be renewed any more: {leader} loses it when it expires."
         ),

@@ -12,7 +12,6 @@ use super::log::{Log, Output};
 use super::output::{UNUSABLE, complain, fail, print};
 use super::settings::table::{JSON, OFFLINE};
 use super::settings::{CommandLine, Elections};
-use super::status::leader;
 use report::{Asked, Checked};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -111,11 +110,12 @@ impl Accounts {
 
 fn read(seen: Result<Snapshot, Problem>) -> (Asked, String) {
     match seen {
-        Ok(seen) => (Asked::Reached, told(&seen)),
-        // What is on the blob is nothing that an election could go on from.
-        Err(Problem { class: ProblemClass::Configuration, detail, .. }) => {
+        // No candidate can lead with the blob, its lease or its container as it is.
+        Ok(Snapshot { problem: Some(Problem { detail, .. }), .. })
+        | Err(Problem { class: ProblemClass::UnusableBlob, detail, .. }) => {
             (Asked::Unusable, detail)
         }
+        Ok(seen) => (Asked::Reached, told(&seen)),
         Err(Problem { class, detail, .. }) => {
             (Asked::NotReached, format!("{}: {detail}", class_name(class)))
         }
@@ -123,7 +123,7 @@ fn read(seen: Result<Snapshot, Problem>) -> (Asked, String) {
 }
 
 fn told(seen: &Snapshot) -> String {
-    match (leader(seen), seen.lease) {
+    match (seen.leader(), seen.lease) {
         (Some(leader), _) => {
             format!("the account answers; {} leads, term {}", leader.name, leader.term)
         }

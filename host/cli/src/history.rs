@@ -5,7 +5,7 @@ use super::log::json_text;
 use super::look::{Look, Looks, look};
 use super::output::{UNUSABLE, print};
 use super::settings::CommandLine;
-use super::status::{leader, problems, unseen};
+use super::status::{problems, unseen};
 use super::terminal::aligned;
 use super::zones::zone_of;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ pub(super) async fn history(line: &CommandLine) -> ExitCode {
         Err(code) => return code,
     };
     if each.len() > 1 && !json {
-        let fares = |seen: &Snapshot| (leader(seen).is_some(), seen.incumbent.is_some());
+        let fares = |seen: &Snapshot| (seen.leader().is_some(), seen.incumbent.is_some());
         each.sort_by_key(|look| look.seen.as_ref().map(fares).unwrap_or_default());
     }
     let object = |look: &Look| match &look.seen {
@@ -63,7 +63,7 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
     });
     json!({
         "election": election,
-        "leading": leader(snapshot).is_some(),
+        "leading": snapshot.leader().is_some(),
         "leaders": leaders.collect::<Vec<_>>(),
         "changes": snapshot.changes,
     })
@@ -78,7 +78,7 @@ fn as_text(snapshot: &Snapshot) -> String {
     for leader in leaders(snapshot) {
         let until = match next {
             Some(next) => span(leader.since, next),
-            None if self::leader(snapshot).is_some() => {
+            None if snapshot.leader().is_some() => {
                 format!("leads, {}", span(leader.since, snapshot.asked_at))
             }
             None => "no longer leads".to_owned(),
@@ -138,6 +138,7 @@ mod tests {
             changes,
             successor: None,
             promise: None,
+            problem: None,
             asked_at: 100 * SECOND,
         }
     }

@@ -17,7 +17,7 @@ use super::settings::{CommandLine, Elections};
 use super::signals::{Numbered, REPEATED};
 use super::supervisor::Supervised;
 use super::telemetry::Telemetry;
-use obstacle::Obstacle;
+use obstacle::{Hindrance, Obstacle};
 use std::cell::OnceCell;
 use std::future::pending;
 use std::pin::pin;
@@ -61,6 +61,8 @@ enum Course {
     NotFree,
     /// It was not acquired in this time.
     TooLate(Duration),
+    /// It cannot be acquired, whoever has it: the blob holds something else, or the settings are refused.
+    Unusable,
     /// This signal came before the command ran.
     Interrupted(i32),
 }
@@ -136,13 +138,23 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
     let (tell, told) = oneshot::channel::<()>();
     let conduct = async {
         let taken = decide(&attached, &mut signals, async {
-            match wait {
-                Wait::ForEver => pending().await,
-                Wait::For(time) => {
-                    sleep(time).await;
-                    Course::TooLate(time)
+            let limit = async {
+                match wait {
+                    Wait::For(time) => sleep(time).await,
+                    Wait::ForEver | Wait::IfFree => pending().await,
                 }
-                Wait::IfFree => not_free(&board, &clock, &changed).await,
+            };
+            let if_free = matches!(wait, Wait::IfFree);
+            let waited = select! {
+                hindrance = hindered(if_free, &board, &clock, &changed) => Some(hindrance),
+                () = limit => None,
+            };
+            let seen = board.summary(clock.now());
+            match (waited, wait) {
+                (Some(Hindrance::Unusable), _) => Course::Unusable,
+                _ if obstacle::is_refused(&seen) => Course::Unusable,
+                (None, Wait::For(time)) => Course::TooLate(time),
+                _ => Course::NotFree,
             }
         });
         let taken = taken.await;
@@ -234,13 +246,20 @@ async fn decide(
     }
 }
 
-/// Until somebody else is seen to have the lock, or it cannot be found out.
-async fn not_free(board: &Board, clock: &BootClock, changed: &Notify) -> Course {
+/// Waits until the blob is seen to be unusable as a lock or, `if_free`, until anything keeps it from being acquired.
+async fn hindered(
+    if_free: bool,
+    board: &Board,
+    clock: &BootClock,
+    changed: &Notify,
+) -> Hindrance {
     let mut obstacle = Obstacle::default();
     loop {
         changed.notified().await;
-        if obstacle.is_in(&board.summary(clock.now())) {
-            return Course::NotFree;
+        match obstacle.seen(&board.summary(clock.now())) {
+            Some(Hindrance::Unusable) => return Hindrance::Unusable,
+            Some(Hindrance::NotFree) if if_free => return Hindrance::NotFree,
+            _ => {}
         }
     }
 }
@@ -255,6 +274,7 @@ fn code(course: &Course) -> u8 {
         Course::Ran(CommandEnd::Lost | CommandEnd::Unwatched) => i32::from(LOST),
         Course::Ran(CommandEnd::NotStarted(_)) => i32::from(NOT_EXECUTABLE),
         Course::NotFree | Course::TooLate(_) => i32::from(NOT_ACQUIRED),
+        Course::Unusable => i32::from(FAILED),
     };
     u8::try_from(code).unwrap_or(u8::MAX)
 }
@@ -280,8 +300,10 @@ fn words(course: &Course, seen: &Summary) -> Option<String> {
         }
         Course::NotFree => "and --if-free does not wait".to_owned(),
         Course::TooLate(time) => format!("after a wait of {} (--wait)", format_duration(*time)),
+        Course::Unusable => "and waiting does not help".to_owned(),
     };
-    let holder = match (&seen.leader, &seen.problem) {
+    let problem = seen.problem.as_ref().or(seen.blocked.as_ref());
+    let holder = match (&seen.leader, problem) {
         (Some(holder), _) => {
             format!("is held by {}, term {}", printable(&holder.name), holder.term)
         }
@@ -351,6 +373,7 @@ mod tests {
             (Course::Ran(CommandEnd::NotStarted("x".into())), 126),
             (Course::NotFree, 75),
             (Course::TooLate(Duration::from_secs(1)), 75),
+            (Course::Unusable, 125),
         ] {
             assert_eq!(code(&course), expected);
         }

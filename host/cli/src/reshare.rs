@@ -6,7 +6,6 @@ use super::consent;
 use super::output::{eprint, fail, refuse, say};
 use super::settings::CommandLine;
 use super::settings::table::{NEW_SHARES, YES};
-use super::status::leader;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tenure::clock::BootClock;
@@ -66,7 +65,7 @@ pub(super) async fn reshare(line: &CommandLine) -> ExitCode {
         match (asked.answer, asked.problem) {
             (Answer::Plan(..), _) => {
                 let led = component.inspect().await.ok().and_then(Result::ok);
-                let led = led.is_some_and(|seen| leader(&seen).is_some());
+                let led = led.is_some_and(|seen| seen.leader().is_some());
                 say(&done(&election, count, led));
                 return ExitCode::SUCCESS;
             }

@@ -130,6 +130,7 @@ mod tests {
             outlook: Default::default(),
             failed_turns: 0,
             problem: None,
+            blocked: None,
             running: true,
             begun: true,
             failing: false,

@@ -10,7 +10,7 @@ use super::look::{Subject, Subjects, some_at_a_time};
 use super::output::{UNUSABLE, eprint, fail, print};
 use super::settings::CommandLine;
 use super::settings::table::{JSON, SHARES};
-use super::status::{leader, unseen};
+use super::status::unseen;
 pub(super) use seen::ranges;
 use seen::{Holder, Record, Seen};
 use serde_json::json;
@@ -134,14 +134,14 @@ async fn record(component: ElectionComponent, closing: bool) -> Result<Record, C
         }
     }
     Ok(match component.inspect().await? {
-        Ok(snapshot) => Ok(leader(&snapshot).map(|leader| Holder {
+        Ok(snapshot) => Ok(snapshot.leader().map(|leader| Holder {
             name: leader.name.clone(),
             term: leader.term,
             since: leader.since,
             seen: snapshot.asked_at,
         })),
         // It is closed: nobody leads with a record that candidates cannot read.
-        Err(Problem { class: ProblemClass::Configuration, .. }) if closing => Ok(None),
+        Err(Problem { class: ProblemClass::UnusableBlob, .. }) if closing => Ok(None),
         Err(problem) => Err(problem),
     })
 }

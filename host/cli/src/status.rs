@@ -91,7 +91,8 @@ fn split(election: &str, plan: &Plan) -> String {
 pub(super) fn exit_code(looks: &[Look]) -> ExitCode {
     let code = |look: &Look| match &look.seen {
         Err(_) => UNUSABLE,
-        Ok(snapshot) if leader(snapshot).is_none() => NOBODY,
+        Ok(snapshot) if snapshot.problem.is_some() => UNUSABLE,
+        Ok(snapshot) if snapshot.leader().is_none() => NOBODY,
         Ok(_) => 0,
     };
     ExitCode::from(looks.iter().map(code).max().unwrap_or(0))
@@ -132,8 +133,11 @@ fn object(look: &Look, plan: Option<&Plan>) -> Value {
 /// The same of one that could not be read.
 pub(super) fn unseen(election: &str, problem: &Problem) -> Value {
     let here = [Remark { class: "role", detail: here::meaning(problem.class).to_owned() }];
-    let problem = json!({ "class": class_name(problem.class), "detail": problem.detail });
-    json!({ "election": election, "problem": problem, "here": here })
+    json!({ "election": election, "problem": self::problem(problem), "here": here })
+}
+
+fn problem(problem: &Problem) -> Value {
+    json!({ "class": class_name(problem.class), "detail": problem.detail })
 }
 
 /// One election for people.
@@ -146,16 +150,10 @@ fn text(look: &Look, snapshot: &Snapshot) -> String {
         + &here::rows(&remarks(look, snapshot), width)
 }
 
-/// Who leads: the one on record, as long as the lease is held.
-pub(super) fn leader(snapshot: &Snapshot) -> Option<&Incumbent> {
-    let held = matches!(snapshot.lease, LeaseState::Leased | LeaseState::Breaking);
-    snapshot.incumbent.as_ref().filter(|_| held)
-}
-
 /// How soon somebody else leads when the leader dies: by the record, and where that says nothing by the settings
 /// here. A supervisor leaves no trace on record: that of `tenure run` is taken for granted.
 fn replacement(snapshot: &Snapshot, by_settings: Replacement) -> Option<Replacement> {
-    let leader = leader(snapshot)?;
+    let leader = snapshot.leader()?;
     Some(Replacement {
         promise: snapshot.promise.map(Duration::from_nanos),
         supervised: true,
@@ -210,7 +208,7 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
     json!({
         "election": election,
         "lease": lease_name(snapshot.lease),
-        "leader": leader(snapshot).map(incumbent),
+        "leader": snapshot.leader().map(incumbent),
         "last_leader": snapshot.incumbent.as_ref().map(incumbent),
         "schedule": turns.schedule,
         "last_turn": outlook.last_turn,
@@ -223,6 +221,7 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
         "triggered": turns.triggered.as_ref().map(triggered),
         "changes": snapshot.changes,
         "history": snapshot.history.iter().map(incumbent).collect::<Vec<_>>(),
+        "problem": snapshot.problem.as_ref().map(problem),
         "asked_at": rfc3339(snapshot.asked_at),
     })
 }
@@ -238,7 +237,7 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
     let mut row = |name: &str, value: String| text.push_str(&row(name, &value, width));
     row("election", election.to_owned());
     row("lease", lease_name(snapshot.lease).to_owned());
-    match (leader(snapshot), &snapshot.incumbent) {
+    match (snapshot.leader(), &snapshot.incumbent) {
         (Some(leader), _) => {
             row("leader", leader.name.clone());
             row("term", leader.term.to_string());
@@ -253,6 +252,9 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
         (None, Some(last)) => {
             row("leader", format!("nobody; the last one was {}, term {}", last.name, last.term));
         }
+    }
+    if let Some(problem) = &snapshot.problem {
+        row("problem", format!("{}: {}", class_name(problem.class), problem.detail));
     }
     if let Some(before) = snapshot.history.first() {
         let changes = match snapshot.changes {
@@ -302,7 +304,7 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
         row("triggered", format!("{id}, asked for at {asked}{attempt}, {outcome}"));
     }
     if let Some(next) = next_turn {
-        let wait = match (next.in_ms, leader(snapshot)) {
+        let wait = match (next.in_ms, snapshot.leader()) {
             (0, Some(_)) => "now".to_owned(),
             (0, None) => "as soon as somebody leads".to_owned(),
             (wait, _) => format!("in {}", whole(wait.next_multiple_of(1_000))),
@@ -313,7 +315,7 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
 
 /// What is known of a turn without an outcome on record.
 fn unfinished(slot: u64, snapshot: &Snapshot) -> &'static str {
-    match leader(snapshot) {
+    match snapshot.leader() {
         None => "no outcome was recorded, and the leader that ran it is gone",
         // A slot that was due before this leader began may be its own to run.
         Some(leader) if leader.since > slot => {
@@ -355,6 +357,7 @@ pub(super) fn lease_name(state: LeaseState) -> &'static str {
         LeaseState::Absent => "absent",
         LeaseState::Available => "available",
         LeaseState::Leased => "leased",
+        LeaseState::Infinite => "infinite",
         LeaseState::Expired => "expired",
         LeaseState::Breaking => "breaking",
         LeaseState::Broken => "broken",

@@ -136,9 +136,10 @@ fn leaders_listener(seen: &Snapshot) -> Result<(Url, String), String> {
     if seen.lease == LeaseState::Absent {
         return Err(NO_ELECTION.to_owned());
     }
-    let held = matches!(seen.lease, LeaseState::Leased | LeaseState::Breaking);
-    let Some(leader) = seen.incumbent.as_ref().filter(|_| held) else {
-        return Err("nobody leads, so there is nothing to give up".to_owned());
+    let Some(leader) = seen.leader() else {
+        let why = seen.problem.as_ref().map(|problem| format!(": {}", printable(&problem.detail)));
+        let why = why.unwrap_or_default();
+        return Err(format!("nobody leads, so there is nothing to give up{why}"));
     };
     let name = printable(&leader.name);
     let address = leader.address.as_deref().ok_or_else(|| {

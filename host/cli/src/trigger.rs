@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tenure::clock::BootClock;
 use tenure::component::ElectionComponent;
-use tenure::contract::{Incumbent, LeaseState, Problem, ProblemClass, TriggerTold, class_name};
+use tenure::contract::{Incumbent, Problem, ProblemClass, TriggerTold, class_name};
 use tenure::program::causes;
 use tenure::program::http::Clients;
 use tenure::program::server::{Intent, endpoint, listener};
@@ -285,12 +285,13 @@ async fn told(
             );
         }
     };
-    let held = matches!(seen.lease, LeaseState::Leased | LeaseState::Breaking);
-    let Some(leader) = seen.incumbent.filter(|_| held) else {
-        return Err("nobody leads now, and the next leader runs it".to_owned());
+    let Some(leader) = seen.leader() else {
+        let why = seen.problem.as_ref().map(|problem| format!(" ({})", printable(&problem.detail)));
+        let why = why.unwrap_or_default();
+        return Err(format!("nobody leads now{why}, and the next leader runs it"));
     };
     let name = printable(&leader.name);
-    match reach(&leader, clients, election).await {
+    match reach(leader, clients, election).await {
         Ok(()) => Ok(format!("{name} leads, and was notified")),
         Err(why) => Err(format!("{name} leads, and {why}")),
     }

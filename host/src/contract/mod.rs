@@ -38,6 +38,15 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
+impl Snapshot {
+    /// The leader: the newest one on record, while a candidate holds the lease.
+    #[must_use]
+    pub fn leader(&self) -> Option<&Incumbent> {
+        let held = matches!(self.lease, LeaseState::Leased | LeaseState::Breaking);
+        self.incumbent.as_ref().filter(|_| held)
+    }
+}
+
 /// The interface by which a handler is called.
 pub(crate) const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";
 

@@ -19,6 +19,8 @@ pub(crate) fn reason_name(reason: EndingReason) -> &'static str {
 pub fn class_name(class: ProblemClass) -> &'static str {
     match class {
         ProblemClass::Configuration => "configuration",
+        ProblemClass::UnusableBlob => "unusable-blob",
+        ProblemClass::ForeignLease => "foreign-lease",
         ProblemClass::Refused => "refused",
         ProblemClass::Clock => "clock",
         ProblemClass::Unreachable => "unreachable",

@@ -196,6 +196,8 @@ impl Event {
             Self::Problem { class, .. } => match class {
                 Class::Election(
                     ProblemClass::Configuration
+                    | ProblemClass::UnusableBlob
+                    | ProblemClass::ForeignLease
                     | ProblemClass::Refused
                     | ProblemClass::Clock
                     | ProblemClass::Schedule

@@ -36,8 +36,10 @@ const ENDS: [TurnEnd; 5] = [
 ];
 
 /// What problems are of: each has its sample before there is one.
-const CLASSES: [runner::Class; 12] = [
+const CLASSES: [runner::Class; 14] = [
     runner::Class::Election(ProblemClass::Configuration),
+    runner::Class::Election(ProblemClass::UnusableBlob),
+    runner::Class::Election(ProblemClass::ForeignLease),
     runner::Class::Election(ProblemClass::Refused),
     runner::Class::Election(ProblemClass::Clock),
     runner::Class::Election(ProblemClass::Unreachable),

@@ -30,6 +30,9 @@ pub struct Summary {
     pub failed_turns: u32,
     /// The newest problem since the service answered last.
     pub problem: Option<Told>,
+    /// The newest problem that keeps it from leading and from following, until that is over.
+    #[serde(skip)]
+    pub blocked: Option<Told>,
     /// Whether the loop runs, has come to its end, or is not to begin yet.
     pub running: bool,
     /// Whether the loop has made its first step.
@@ -63,6 +66,7 @@ impl Board {
             outlook: self.outlook(),
             failed_turns: self.failed_turns(),
             problem: self.problem(),
+            blocked: self.blocked(),
             running: self.runs(now),
             begun: self.stepped_once(),
             failing: self.is_failing(),

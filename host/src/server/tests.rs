@@ -121,6 +121,8 @@ fn who_can_look_and_never_win_is_not_ready_until_somebody_leads() {
     for (class, ready) in [
         (ProblemClass::Refused, false),
         (ProblemClass::Configuration, false),
+        (ProblemClass::UnusableBlob, false),
+        (ProblemClass::ForeignLease, false),
         (ProblemClass::Nonsense, false),
         (ProblemClass::Work, true),
         (ProblemClass::Order, true),

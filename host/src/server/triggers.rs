@@ -69,7 +69,9 @@ async fn ask(face: &Face, id: String, place: bool) -> Response<Body> {
         }
         Err(Problem { class, detail }) => {
             let status = match class {
-                ProblemClass::Order | ProblemClass::Configuration => StatusCode::CONFLICT,
+                ProblemClass::Order | ProblemClass::Configuration | ProblemClass::UnusableBlob => {
+                    StatusCode::CONFLICT
+                }
                 _ => StatusCode::BAD_GATEWAY,
             };
             refuse(status, &detail)

@@ -247,7 +247,12 @@ fn failure(kind: FailureKind) -> Reply {
 /// A look at a blob with this lease state and metadata.
 fn seen(operation: &Operation, at: Moment, lease: &str, metadata: &Metadata) -> Reply {
     let names: Vec<String> = metadata.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
+    let (lease, duration) =
+        if lease == "infinite" { ("leased", "infinite") } else { (lease, "fixed") };
     let mut headers = vec![("etag", "\"1\""), ("x-ms-lease-state", lease), ("content-length", "0")];
+    if lease == "leased" {
+        headers.push(("x-ms-lease-duration", duration));
+    }
     headers.extend(names.iter().map(String::as_str).zip(metadata.iter().map(|(_, value)| value)));
     answer(operation, at, 200, &headers)
 }

@@ -90,6 +90,41 @@ fn follows_whoever_holds_the_lease_and_looks_again_within_the_poll() {
     }
 }
 
+/// It is no candidate's, whoever is on record.
+#[test]
+fn a_lease_without_an_end_is_nobodys() {
+    let mut beats = incumbent(9);
+    for (name, value) in
+        [("tenurebeat", "7"), ("tenurepromise", "1000"), ("tenurepromiseterm", "9")]
+    {
+        beats.insert(name.into(), value.into());
+    }
+    for (settings, record) in
+        [(&[][..], incumbent(9)), (&[(variable::FAILOVER, "3s")], beats)]
+    {
+        let mut candidate = Candidate::new(settings);
+        for look in 0..20 {
+            let report = candidate.step(None, |o, at| match o {
+                Operation::Read { .. } => seen(o, at, "infinite", &record),
+                _ => available(o, at),
+            });
+            assert_eq!(report.role, Role::Undecided);
+            // It is neither acquired nor broken, also after the promise on record.
+            assert_eq!(candidate.verbs(), ["read blob"], "{look}");
+            if look == 0 {
+                assert_eq!(report.problems[0].class, ProblemClass::ForeignLease);
+                assert!(report.problems[0].detail.contains("tenure break"), "{report:?}");
+            }
+            candidate.now += report.again_in;
+        }
+        let report = candidate.step(None, |o, at| match o {
+            Operation::Read { .. } => seen(o, at, "broken", &record),
+            _ => available(o, at),
+        });
+        assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
+    }
+}
+
 #[test]
 fn takes_over_whatever_is_free() {
     for state in ["available", "expired", "broken"] {
@@ -297,14 +332,14 @@ fn a_blob_of_somebody_else_is_left_untouched() {
     for metadata in [foreign, newer] {
         let mut candidate = Candidate::new(&[]);
         let report = candidate.step(None, |o, at| seen(o, at, "available", &metadata));
-        assert_eq!(report.problems[0].class, ProblemClass::Configuration);
+        assert_eq!(report.problems[0].class, ProblemClass::UnusableBlob);
         assert_eq!(candidate.verbs(), ["read blob"]);
         assert!(report.again_in >= seconds(2), "and looks again, for ever");
     }
     let mut candidate = Candidate::new(&[]);
     let full = [("etag", "\"1\""), ("x-ms-lease-state", "available"), ("content-length", "9")];
     let report = candidate.step(None, |o, at| answer(o, at, 200, &full));
-    assert_eq!(report.problems[0].class, ProblemClass::Configuration);
+    assert_eq!(report.problems[0].class, ProblemClass::UnusableBlob);
     assert_eq!(candidate.verbs(), ["read blob"]);
 }
 

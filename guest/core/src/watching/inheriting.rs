@@ -4,7 +4,7 @@ use super::super::chance::Chance;
 use super::super::context::{Answered, Context};
 use super::super::pace::Pace;
 use super::super::phase::{Attempt, MOST_ROUNDS, Phase, Watch};
-use super::super::problem::ProblemClass;
+use super::super::problem::Problem;
 use super::super::raising;
 use super::super::record::Record;
 use super::super::releasing::give_back;
@@ -61,7 +61,7 @@ fn inherit(
         Ok(record) => record,
         // Nobody leads as long as it keeps a lease that it cannot lead by.
         Err(problem) => {
-            context.report_problem(ProblemClass::Configuration, problem.detail);
+            context.report(Some(Problem::of_unusable(problem)));
             return Phase::Releasing(give_back(lease, context));
         }
     };

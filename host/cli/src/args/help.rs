@@ -119,10 +119,10 @@ and SIGUSR2. While it waits, they end the waiting.
 The lock is an election's blob, so `tenure status`, `history` and `break` work on it. No other election should use it.
 
 Exit codes: the command's own; 128 plus the signal number, if a signal ended the command or the waiting; 75 the lock \
-was not acquired in time, or at once with --if-free, and nothing was run (it is held, or the account did not answer \
-or refused: standard error says which); 76 the lock was lost while the command ran, and the \
-command was ended for that; 125 something was wrong with the settings or with this program itself, and nothing was \
-run; 126 the command cannot be executed; 127 there is no such command.";
+was not acquired in time, or at once with --if-free, and nothing was run (it is held, or the account did not answer: \
+standard error says which); 76 the lock was lost while the command ran, and the \
+command was ended for that; 125 something was wrong with the settings, the blob or this program itself, or the \
+account refused, and nothing was run; 126 the command cannot be executed; 127 there is no such command.";
 
 pub(super) const OBSERVE_HELP: &str = "\
 It answers at --listen as a candidate does, with /leader and /watch among others, but takes no part in the \

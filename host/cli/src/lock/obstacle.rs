@@ -1,4 +1,4 @@
-//! Whether a lock is not free: what comes of the summaries of a candidate that does not wait for it.
+//! What keeps a lock from being acquired, by the summaries of its candidate.
 
 use tenure::program::server::Summary;
 
@@ -11,10 +11,33 @@ pub(super) struct Obstacle {
     told: bool,
 }
 
+/// A kind of obstacle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hindrance {
+    /// Another process holds the lock, or a problem is in the way that may pass.
+    NotFree,
+    /// The blob cannot be a lock: it holds something else.
+    Unusable,
+}
+
+/// True if the service refuses what the candidate needs: the lock may be free.
+pub(super) fn is_refused(seen: &Summary) -> bool {
+    let blocked = seen.blocked.as_ref().map(|blocked| blocked.class);
+    seen.role == "undecided" && matches!(blocked, Some("refused" | "configuration"))
+}
+
 impl Obstacle {
-    /// Whether somebody else leads, or a problem is in the way. There are also problems of a candidate that leads in the
+    /// The obstacle that this summary shows. There are also problems of a candidate that leads in the
     /// next moment: on a new blob it waits for a second first.
-    pub(super) fn is_in(&mut self, seen: &Summary) -> bool {
+    pub(super) fn seen(&mut self, seen: &Summary) -> Option<Hindrance> {
+        let class = seen.problem.as_ref().map(|problem| problem.class);
+        if (seen.role, class) == ("undecided", Some("unusable-blob")) {
+            return Some(Hindrance::Unusable);
+        }
+        self.is_in(seen).then_some(Hindrance::NotFree)
+    }
+
+    fn is_in(&mut self, seen: &Summary) -> bool {
         let class = seen.problem.as_ref().map(|problem| problem.class);
         let told_before = std::mem::replace(&mut self.told, class == Some("clock"));
         self.passed |= told_before && !self.told;
@@ -25,7 +48,7 @@ impl Obstacle {
             // Nothing on record is in the way of a lock.
             (_, Some("schedule")) => false,
             // They do not pass by themselves.
-            (_, Some("configuration" | "nonsense")) => true,
+            (_, Some("configuration" | "foreign-lease" | "nonsense")) => true,
             // A clock that is wrong is told once, and the request repeated with the service's time. Dates of the service
             // that jump are told again and again, and the lease is given back each time.
             (_, Some("clock")) => self.passed,
@@ -44,6 +67,10 @@ mod tests {
 
     /// What becomes of summaries with these roles, problems and failures, one after the other.
     fn judged(seen: &[(&'static str, &'static str, bool)]) -> Vec<bool> {
+        hindrances(seen).into_iter().map(|hindrance| hindrance.is_some()).collect()
+    }
+
+    fn hindrances(seen: &[(&'static str, &'static str, bool)]) -> Vec<Option<Hindrance>> {
         let mut obstacle = Obstacle::default();
         let summary = |&(role, class, failing): &(_, &'static str, _)| Summary {
             role,
@@ -51,7 +78,18 @@ mod tests {
             failing,
             ..Board::new("locks/one", "ada", Duration::ZERO).summary(Duration::ZERO)
         };
-        seen.iter().map(|seen| obstacle.is_in(&summary(seen))).collect()
+        seen.iter().map(|seen| obstacle.seen(&summary(seen))).collect()
+    }
+
+    #[test]
+    fn a_blob_that_holds_something_else_is_no_lock() {
+        use Hindrance::{NotFree, Unusable};
+        let found = hindrances(&[("undecided", "unusable-blob", false)]);
+        assert_eq!(found, [Some(Unusable)]);
+        // Its lease may end.
+        assert_eq!(hindrances(&[("undecided", "foreign-lease", false)]), [Some(NotFree)]);
+        // It is about another blob, or of the moment before.
+        assert_eq!(hindrances(&[("leading", "unusable-blob", false)]), [None]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What there is to say about this machine: what keeps a candidate on it from leading, and what of its
 //! settings and its clock does not fit the election.
 
-use super::{leader, row};
+use super::row;
 use crate::zones::zone_of;
 use serde::Serialize;
 use std::time::Duration;
@@ -75,7 +75,10 @@ pub(super) fn rows(remarks: &[Remark], width: Option<usize>) -> String {
 fn role(snapshot: &Snapshot, own: &Own) -> String {
     const LOGS: &str = "the logs of the candidates say why; tenure doctor tests it from here";
     let me = own.name.as_deref();
-    match (leader(snapshot), snapshot.lease) {
+    if let Some(problem) = &snapshot.problem {
+        return meaning(problem.class).to_owned();
+    }
+    match (snapshot.leader(), snapshot.lease) {
         (Some(leader), _) if me == Some(&leader.name) => {
             format!("{} leads; that is the candidate with this machine's settings", leader.name)
         }
@@ -84,7 +87,7 @@ fn role(snapshot: &Snapshot, own: &Own) -> String {
             me.unwrap_or("a candidate on this machine"),
             leader.name
         ),
-        (None, LeaseState::Leased | LeaseState::Breaking) => {
+        (None, LeaseState::Leased | LeaseState::Infinite | LeaseState::Breaking) => {
             "somebody holds the lease and is about to lead".to_owned()
         }
         (None, LeaseState::Absent) => {
@@ -109,7 +112,9 @@ pub(super) fn meaning(class: ProblemClass) -> &'static str {
         ProblemClass::Refused => {
             "a candidate with these settings is refused too, so it cannot lead"
         }
-        ProblemClass::Configuration => "no candidate can lead with this blob as it is",
+        ProblemClass::UnusableBlob => "no candidate can lead with this blob as it is",
+        ProblemClass::ForeignLease => "no candidate can lead until this lease ends",
+        ProblemClass::Configuration => "a candidate with these settings cannot lead",
         ProblemClass::Clock => "a candidate on this machine cannot lead until the clock is right",
         ProblemClass::Unreachable => {
             "a candidate on this machine cannot lead, because it gets no answer either; others may lead: \
@@ -180,6 +185,7 @@ mod tests {
             changes: 1,
             successor: None,
             promise: None,
+            problem: None,
             asked_at: NOW,
         }
     }

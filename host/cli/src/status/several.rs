@@ -1,6 +1,5 @@
 //! All elections of a file as one table, the failures first; and what kept from looking at some.
 
-use super::leader;
 use crate::complaint::printable;
 use crate::look::Look;
 use crate::output::eprint;
@@ -11,7 +10,7 @@ use tenure::contract::{Fares, Outlook, Snapshot, class_name};
 fn fares(look: &Look) -> Fares {
     look.seen
         .as_ref()
-        .map_or(Fares::NotSeen, |snapshot| outlook(snapshot).fares(leader(snapshot).is_some()))
+        .map_or(Fares::NotSeen, |snapshot| outlook(snapshot).fares(snapshot.leader().is_some()))
 }
 
 fn outlook(snapshot: &Snapshot) -> Outlook {
@@ -36,9 +35,13 @@ fn row(look: &Look) -> [String; 5] {
         }
     };
     let now = snapshot.asked_at;
-    let leader = leader(snapshot);
+    let leader = snapshot.leader();
     let since = leader.map_or_else(none, |leader| ago(leader.since, now));
-    let leader = leader.map_or_else(|| "nobody".to_owned(), |leader| printable(&leader.name));
+    let leader = match (&snapshot.problem, leader) {
+        (Some(problem), _) => class_name(problem.class).to_owned(),
+        (None, Some(leader)) => printable(&leader.name),
+        (None, None) => "nobody".to_owned(),
+    };
     let Outlook { last_turn, next_turn, .. } = outlook(snapshot);
     let last = last_turn.map_or_else(none, |last| match last.ago_ms {
         Some(span) => format!("{}, {} ago", last.outcome, whole(span)),
@@ -54,7 +57,17 @@ fn row(look: &Look) -> [String; 5] {
 /// Tells what kept from looking at some elections.
 pub(crate) fn problems(looks: &[Look]) {
     for look in looks {
-        let (election, Err(problem)) = (&look.election, &look.seen) else { continue };
+        let election = &look.election;
+        let problem = match &look.seen {
+            Err(problem) => problem,
+            // One election alone shows it in its rows.
+            Ok(Snapshot { problem: Some(problem), .. }) if looks.len() > 1 => {
+                let (class, detail) = (class_name(problem.class), printable(&problem.detail));
+                eprint(format_args!("tenure: {election} ({class}): {detail}\n"));
+                continue;
+            }
+            Ok(_) => continue,
+        };
         let (class, detail) = (class_name(problem.class), printable(&problem.detail));
         let meaning = super::here::meaning(problem.class);
         eprint(format_args!(

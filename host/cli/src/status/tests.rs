@@ -39,6 +39,7 @@ fn snapshot(lease: LeaseState) -> Snapshot {
         changes: 0,
         successor: None,
         promise: None,
+        problem: None,
         asked_at: 65 * SECOND,
     }
 }
@@ -48,11 +49,12 @@ fn a_leader_is_one_who_holds_the_lease() {
     for (state, leads) in [
         (LeaseState::Leased, true),
         (LeaseState::Breaking, true),
+        (LeaseState::Infinite, false),
         (LeaseState::Broken, false),
         (LeaseState::Expired, false),
         (LeaseState::Available, false),
     ] {
-        assert_eq!(leader(&snapshot(state)).is_some(), leads, "{state:?}");
+        assert_eq!(snapshot(state).leader().is_some(), leads, "{state:?}");
     }
 }
 

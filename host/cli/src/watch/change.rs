@@ -2,7 +2,7 @@
 
 use crate::complaint::printable;
 use crate::spans::{took, whole};
-use crate::status::{leader, lease_name};
+use crate::status::lease_name;
 use crate::terminal::broken;
 use crate::zones::{in_zone, time_of_day, zone_of};
 use anstyle::{AnsiColor, Style};
@@ -60,9 +60,9 @@ pub(super) enum Change {
         #[serde(flatten)]
         outlook: Option<Outlook>,
     },
-    /// The election cannot be looked at.
+    /// The election cannot be read, or no candidate can lead.
     Problem { class: &'static str, detail: String },
-    /// It can again.
+    /// That is over.
     ProblemOver,
 }
 
@@ -82,26 +82,29 @@ impl Watcher {
     /// What is new in a look; of the first one everything is.
     pub(super) fn see(&mut self, seen: Result<Snapshot, Problem>) -> Vec<Change> {
         let mut changes = Vec::new();
-        let snapshot = match seen {
-            Ok(snapshot) => snapshot,
-            Err(problem) => {
-                let class = class_name(problem.class);
-                if self.problem.as_ref() != Some(&problem) {
-                    changes.push(Change::Problem { class, detail: problem.detail.clone() });
-                }
-                self.problem = Some(problem);
-                return changes;
+        let (snapshot, problem) = match seen {
+            Ok(snapshot) => {
+                let problem = snapshot.problem.clone();
+                (Some(snapshot), problem)
             }
+            Err(problem) => (None, Some(problem)),
         };
-        if self.problem.take().is_some() {
-            changes.push(Change::ProblemOver);
+        match &problem {
+            Some(Problem { class, detail }) if self.problem != problem => {
+                let (class, detail) = (class_name(*class), detail.clone());
+                changes.push(Change::Problem { class, detail });
+            }
+            None if self.problem.is_some() => changes.push(Change::ProblemOver),
+            _ => {}
         }
+        self.problem = problem;
+        let Some(snapshot) = snapshot else { return changes };
         let last = self.last.as_ref();
         let first = last.is_none();
         if last.map(|last| last.lease) != Some(snapshot.lease) {
             changes.push(Change::Lease { state: lease_name(snapshot.lease) });
         }
-        let (before, now) = (last.and_then(leader), leader(&snapshot));
+        let (before, now) = (last.and_then(Snapshot::leader), snapshot.leader());
         match now {
             Some(now) if before.map(|before| before.term) != Some(now.term) => {
                 changes.push(Change::Leader {
@@ -269,9 +272,7 @@ impl Change {
                 (style, "trigger", format!("{id}{}: {how}", again(*attempt)))
             }
             Self::Problem { class, detail } => (red, "problem", format!("{class}: {detail}")),
-            Self::ProblemOver => {
-                (green, "problem", "resolved: the election can be read again".to_owned())
-            }
+            Self::ProblemOver => (green, "problem", "resolved".to_owned()),
         }
     }
 }
@@ -320,6 +321,7 @@ mod tests {
             changes: 1,
             successor: None,
             promise: None,
+            problem: None,
             asked_at: 65 * SECOND,
         }
     }

@@ -5,7 +5,7 @@ mod scene;
 mod table;
 
 use scene::{Scene, at_a_time};
-use table::{ASKED, HELD};
+use table::{ASKED, Cause, HELD};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_asks_is_told_the_cause() {
@@ -13,11 +13,17 @@ async fn whoever_asks_is_told_the_cause() {
         let scene = Scene::set(row.cause).await;
         let mut wrong = Vec::from_iter(scene.status(row).await);
         wrong.extend(scene.doctor(row).await);
+        wrong.extend(scene.check_and_lock(row).await);
         wrong.extend(scene.candidate(row).await);
         wrong
     });
     let wrong = at_a_time(3, rows).await;
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_without_an_end_is_ended_by_break() {
+    Scene::set(Cause::InfiniteLease).await.broken().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

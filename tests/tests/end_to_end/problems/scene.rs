@@ -101,6 +101,13 @@ impl Scene {
         if cause == Cause::ForeignBlob {
             outsider.put_foreign_blob().await.unwrap();
         }
+        if cause == Cause::InfiniteLease {
+            let mut lock = Command::new(PROGRAM);
+            lock.args(["lock", "--name", "before", ELECTION, "--", "true"]).kill_on_drop(true);
+            access.give(&mut lock);
+            assert!(lock.status().await.unwrap().success(), "somebody led");
+            outsider.acquire_forever().await.unwrap();
+        }
         let scene = Self { cause, front, proxy, access, _listener: listener };
         scene.begin(cause);
         scene
@@ -131,6 +138,10 @@ impl Scene {
     async fn ask(&self, command: &str) -> (Option<i32>, Value, String) {
         let mut asked = Command::new(PROGRAM);
         asked.args([command, "--election", ELECTION, "--json", "--request-timeout", "1s"]);
+        self.answered(asked).await
+    }
+
+    async fn answered(&self, mut asked: Command) -> (Option<i32>, Value, String) {
         asked.stdin(Stdio::null()).kill_on_drop(true);
         self.access.give(&mut asked);
         let output = tokio::time::timeout(SOON, asked.output()).await.unwrap().unwrap();
@@ -146,10 +157,42 @@ impl Scene {
 
     /// What `tenure status` says wrongly.
     pub async fn status(&self, row: &Asked) -> Option<String> {
-        let (_, _, text) = self.ask("status").await;
+        let (code, _, text) = self.ask("status").await;
         // A look that goes well shows that nobody leads, and not why.
         let wanted = row.status.unwrap_or("tenure doctor tests it from here");
-        (!text.contains(wanted)).then(|| self.wrong("status", wanted, text))
+        (!text.contains(wanted) || code == Some(0)).then(|| self.wrong("status", wanted, text))
+    }
+
+    /// What `tenure check` and `tenure lock` say wrongly.
+    pub async fn check_and_lock(&self, row: &Asked) -> Vec<String> {
+        let check = ["check", "--every", "1h", "--election", ELECTION, "--", "true"];
+        let lock = ["lock", "--wait", "2s", ELECTION, "--", "true"];
+        let mut wrong = Vec::new();
+        for (arguments, expected) in [(&check[..], row.check), (&lock, row.lock)] {
+            let Some((code, wanted)) = expected else { continue };
+            let mut command = Command::new(PROGRAM);
+            command.args(arguments);
+            let (ended, _, text) = self.answered(command).await;
+            // Lines are wrapped.
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            if ended != Some(code) || !text.contains(wanted) {
+                wrong.push(self.wrong(arguments[0], &format!("{wanted}, {code}"), format!("{ended:?} {text}")));
+            }
+        }
+        wrong
+    }
+
+    /// A lease without an end is reported, and is over when `tenure break` ended it.
+    pub async fn broken(&self) {
+        let candidate = self.run();
+        let named = ("foreign-lease", "tenure break");
+        assert_eq!(self.problem(&candidate, 0, named).await, [""; 0]);
+        let mut broken = Command::new(PROGRAM);
+        broken.args(["break", "--yes", ELECTION]);
+        let (code, _, text) = self.answered(broken).await;
+        assert_eq!(code, Some(0), "{text}");
+        candidate.event("elected", SOON).await;
+        assert_eq!(candidate.count("following"), 0, "{}", candidate.transcript());
     }
 
     /// What `tenure doctor` says wrongly.

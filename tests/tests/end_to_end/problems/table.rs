@@ -31,6 +31,8 @@ pub enum Cause {
     Behind(i64),
     /// The blob holds something else.
     ForeignBlob,
+    /// A candidate led before, and something else holds the lease without an end.
+    InfiniteLease,
     /// Nothing: the service is sound.
     Nothing,
 }
@@ -44,6 +46,10 @@ pub struct Asked {
     pub doctor: (&'static str, &'static str),
     /// The class of the `problem` that a candidate logs, and its words, which `/readyz` has too.
     pub problem: (&'static str, &'static str),
+    /// The exit code of `check` and its words, where it has found a problem too.
+    pub check: Option<(i32, &'static str)>,
+    /// The exit code of `lock --wait` and its words.
+    pub lock: Option<(i32, &'static str)>,
     /// Whether a candidate is ready all the same.
     pub ready: bool,
 }
@@ -57,7 +63,7 @@ const fn row(
     doctor: (&'static str, &'static str),
     problem: (&'static str, &'static str),
 ) -> Asked {
-    Asked { cause, status, doctor, problem, ready: false }
+    Asked { cause, status, doctor, problem, check: None, lock: None, ready: false }
 }
 
 const fn code(status: u16, code: &'static str, class: &'static str, words: &'static str) -> Asked {
@@ -92,15 +98,27 @@ pub const ASKED: &[Asked] = &[
     row(Cause::Code(&["write"], 409, "BlobImmutableDueToPolicy"), None, ("write record", "immutability policy"), ("configuration", "immutability policy")),
     row(Cause::Code(&["create-blob"], 403, "AuthorizationPermissionMismatch"), None, ("create blob", "c or w"), ("refused", "create blob")),
     // The container.
-    row(Cause::ContainerMissing, None, ("create container", "the container problems is missing"), ("refused", "create container")),
+    Asked {
+        check: Some((2, "the container problems does not exist, and this SAS cannot create it")),
+        lock: Some((125, "the container problems does not exist")),
+        ..row(Cause::ContainerMissing, Some("this SAS cannot create it"), ("election", "this SAS cannot create it"), ("refused", "the container problems does not exist"))
+    },
     row(Cause::Code(MAKING, 409, "ContainerBeingDeleted"), None, ("create container", "wait a minute"), ("unavailable", "wait a minute")),
-    row(Cause::Code(MAKING, 403, "AuthorizationFailure"), None, ("create container", "the container problems is missing"), ("refused", "create container")),
+    Asked {
+        lock: Some((125, "the container problems does not exist")),
+        ..row(Cause::Code(MAKING, 403, "AuthorizationFailure"), None, ("create container", "the container problems is missing"), ("refused", "the container problems does not exist"))
+    },
     row(Cause::Code(ALL, 404, "ResourceNotFound"), None, ("create container", "the account was not found"), ("refused", "the account was not found")),
-    row(Cause::ForeignBlob, Some("metadata that is not Tenure's"), ("election", "metadata that is not Tenure's"), ("configuration", "metadata \
-                                                                                                                             that \
-                                                                                                                             is \
-                                                                                                                             not \
-                                                                                                                             Tenure's")),
+    Asked {
+        check: Some((2, "metadata that is not Tenure's")),
+        lock: Some((125, "metadata that is not Tenure's")),
+        ..row(Cause::ForeignBlob, Some("metadata that is not Tenure's"), ("election", "metadata that is not Tenure's"), ("unusable-blob", "metadata that is not Tenure's"))
+    },
+    Asked {
+        check: Some((2, "tenure break problems/report")),
+        lock: Some((75, "something other than a candidate holds the lease")),
+        ..row(Cause::InfiniteLease, Some("something other than a candidate holds the lease"), ("election", "tenure break problems/report"), ("foreign-lease", "tenure break problems/report"))
+    },
     // The service cannot.
     code(429, "", "unavailable", "throttling"),
     code(503, "ServerBusy", "unavailable", "throttling"),

@@ -298,6 +298,9 @@ fn of_election(snapshot: &Snapshot, settings: &Settings) -> Vec<Finding> {
         snapshot.lease,
         tenure_core::LeaseState::Leased | tenure_core::LeaseState::Breaking
     );
+    if let Some(problem) = &snapshot.problem {
+        return vec![Finding::failed(CHECK, problem.detail.clone())];
+    }
     let mut findings = vec![Finding::good(
         CHECK,
         match (&snapshot.incumbent, is_held) {

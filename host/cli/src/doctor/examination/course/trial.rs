@@ -185,7 +185,10 @@ impl<W: Way> Trial<'_, '_, W> {
             self.find(Finding::unknown(CHECK, detail));
             return Err(Stop::Untouchable);
         }
-        if matches!(properties.lease, LeaseState::Leased | LeaseState::Breaking) {
+        if matches!(
+            properties.lease,
+            LeaseState::Leased | LeaseState::Infinite | LeaseState::Breaking
+        ) {
             return Err(self.at_work());
         }
         self.etags[0].clone_from(&answer.etag);
