@@ -27,7 +27,7 @@ mod service {
         generate_all,
     });
 
-    use tenure::election::types::{Event, Outcome, Role, Turn};
+    use tenure::election::types::{Event, Outcome, Role, Turn, TurnResult};
     use tenure::election::{election, leader_handler};
 
     struct Service;
@@ -60,21 +60,21 @@ mod service {
                     // The step took some of it.
                     let left =
                         Duration::from_nanos(turn.valid_for).saturating_sub(taken_at.elapsed());
-                    let outcome = if left.is_zero() {
-                        Outcome::NotStarted
+                    let (outcome, reason) = if left.is_zero() {
+                        (Outcome::NotStarted, None)
                     } else {
                         match leader_handler::on_tick(&Turn {
                             valid_for: nanoseconds(left),
                             ..turn.clone()
                         }) {
-                            Ok(()) => Outcome::Succeeded,
+                            Ok(()) => (Outcome::Succeeded, None),
                             Err(problem) => {
                                 eprintln!("turn of term {}: {problem}", turn.term);
-                                Outcome::Failed
+                                (Outcome::Failed, Some(problem))
                             }
                         }
                     };
-                    event = Some(Event::TurnEnded(outcome));
+                    event = Some(Event::TurnEnded(TurnResult { outcome, reason }));
                 } else {
                     let due = taken_at + Duration::from_nanos(report.again_in);
                     std::thread::sleep(due.saturating_duration_since(Instant::now()));

@@ -61,9 +61,9 @@ pub struct Properties {
 pub enum LeaseState {
     /// Nobody holds a lease: acquire.
     Available,
-    /// It is held, and ends unless it is renewed.
+    /// Held, and ends unless it is renewed.
     Leased,
-    /// It is held without an end (`x-ms-lease-duration: infinite`). No candidate acquires such a lease.
+    /// Held without an end (`x-ms-lease-duration: infinite`). No candidate acquires such a lease.
     Infinite,
     /// Its period ended without renewal: acquire.
     Expired,

@@ -331,6 +331,7 @@ impl<'s> Step<'s> {
             run: context.effects.run.take(),
             problems: core::mem::take(&mut context.effects.problems),
             exchanges: core::mem::take(&mut context.effects.exchanges),
+            service_time: context.service_estimate().map(|time| time.minus(context.now - started)),
             again_in,
         }
     }

@@ -11,7 +11,7 @@ use super::phase::{Phase, Release};
 use super::problem::ProblemClass;
 use super::record::Outcome;
 use super::releasing::{leave_as_follower, release, step_down};
-use super::report::{EndingReason, Event, Turn};
+use super::report::{EndingReason, Event, Turn, TurnResult};
 use super::triggers;
 use crate::mutants::mutant;
 
@@ -34,10 +34,10 @@ pub(super) fn take(
         context.state.follower.drop_request(watch, context.settings, context.now);
     }
     match event {
-        Event::TurnEnded(outcome) => return turn_ended(outcome, phase, context, chance),
-        Event::Leave(outcome) => return leave(outcome, phase, context),
-        Event::LeaveLate(outcome) => {
-            return match leave(Some(outcome), phase, context) {
+        Event::TurnEnded(result) => return turn_ended(&result, phase, context, chance),
+        Event::Leave(result) => return leave(result.as_ref(), phase, context),
+        Event::LeaveLate(result) => {
+            return match leave(Some(&result), phase, context) {
                 // It has one try to get on record, so that it is not run again without need.
                 Phase::Releasing(release) => {
                     let write_until = context.now + 2 * LAST_WRITE;
@@ -105,12 +105,13 @@ fn resign(phase: &Phase, context: &mut Context<'_>) {
 }
 
 fn turn_ended(
-    outcome: Outcome,
+    result: &TurnResult,
     mut phase: Phase,
     context: &mut Context<'_>,
     chance: &mut dyn Chance,
 ) -> Phase {
-    let Some(turn) = ended_turn(Some(outcome), &mut phase, context) else { return phase };
+    let Some(turn) = ended_turn(Some(result), &mut phase, context) else { return phase };
+    let outcome = result.outcome;
     let (now, settings) = (context.now, context.settings);
     let health = &mut context.state.health;
     let Some(span) = health.turn_ended(outcome, &settings.failure_policy, now, chance) else {
@@ -133,23 +134,23 @@ fn turn_ended(
 
 /// The turn that was handed to the host and is over, so far as is known how.
 fn ended_turn(
-    outcome: Option<Outcome>,
+    result: Option<&TurnResult>,
     phase: &mut Phase,
     context: &mut Context<'_>,
 ) -> Option<Turn> {
     let turn = context.state.turn.take()?;
-    if outcome == Some(Outcome::NotStarted) {
+    if result.is_some_and(|result| result.outcome == Outcome::NotStarted) {
         context.state.began.note(&turn, false);
     }
-    if let (Some(outcome), Phase::Holding(hold)) = (outcome, phase) {
-        holding::turn_ended(hold, &turn, outcome, context);
+    if let (Some(result), Phase::Holding(hold)) = (result, phase) {
+        holding::turn_ended(hold, &turn, result, context);
     }
     Some(turn)
 }
 
-fn leave(outcome: Option<Outcome>, mut phase: Phase, context: &mut Context<'_>) -> Phase {
+fn leave(result: Option<&TurnResult>, mut phase: Phase, context: &mut Context<'_>) -> Phase {
     context.state.leaving = true;
-    ended_turn(outcome, &mut phase, context);
+    ended_turn(result, &mut phase, context);
     let lease = match phase {
         Phase::Holding(hold) => {
             return Phase::Releasing(step_down(&hold, EndingReason::Left, context));

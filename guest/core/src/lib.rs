@@ -89,12 +89,12 @@ pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
 pub use own_time::OwnTime;
 pub use problem::{Problem, ProblemClass};
 pub use record::{
-    Beat, End, Ended, Finished, LastSlot, Outcome, Record, RecordError, Started, Trigger,
-    TriggerState, Triggers, Values,
+    Beat, End, Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Record, RecordError,
+    Started, Trigger, TriggerState, Triggers, Values,
 };
 pub use report::{
     Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, RawAnswer, Report, Role,
-    Told, Turn,
+    Told, Turn, TurnResult,
 };
 pub use service_clock::{ServiceClock, Timestamp};
 pub use settings::{Complaint, Needs, Settings, variable};

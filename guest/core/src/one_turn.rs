@@ -10,7 +10,7 @@ use super::Moment;
 use super::history::Incumbent;
 use super::problem::Problem;
 use super::record::{End, Outcome, Record};
-use super::report::{Event, Report, Role, Turn};
+use super::report::{Event, Report, Role, Turn, TurnResult};
 use super::service_clock::Timestamp;
 use super::settings::Settings;
 use super::snapshot::{LeaseState, Snapshot};
@@ -181,7 +181,7 @@ impl<'s> OneTurn<'s> {
             Stage::Contending { .. } => Next::Step(None),
             // Frozen since the claim: the turn is not begun any more.
             Stage::Running(_) if now >= self.valid_until => {
-                self.leave(Course::Overran, Event::LeaveLate(Outcome::NotStarted), now);
+                self.leave(Course::Overran, Event::LeaveLate(Outcome::NotStarted.into()), now);
                 self.next(now)
             }
             Stage::Running(turn) => {
@@ -299,10 +299,11 @@ impl<'s> OneTurn<'s> {
             record.put_outcome(turn.kind(), end);
         }
         self.result.next = self.next_turn(now);
+        let result = TurnResult { outcome, reason: self.result.error.clone() };
         let (course, event) = match outcome {
-            _ if now >= self.valid_until => (Course::Overran, Event::LeaveLate(outcome)),
-            Outcome::Succeeded => (Course::Succeeded, Event::Leave(Some(outcome))),
-            _ => (Course::Failed, Event::Leave(Some(outcome))),
+            _ if now >= self.valid_until => (Course::Overran, Event::LeaveLate(result)),
+            Outcome::Succeeded => (Course::Succeeded, Event::Leave(Some(result))),
+            _ => (Course::Failed, Event::Leave(Some(result))),
         };
         self.leave(course, event, now);
     }

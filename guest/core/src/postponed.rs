@@ -73,6 +73,7 @@ impl Report {
             problems: vec![Problem { class: ProblemClass::Configuration, detail }],
             candidates: None,
             exchanges: Vec::new(),
+            service_time: None,
             again_in: PAUSE,
         }
     }

@@ -20,7 +20,7 @@ mod values;
 pub(super) use judge::{Judged, Unusable};
 pub use triggers::{Trigger, TriggerState, Triggers};
 pub(crate) use turns::Kind;
-pub use turns::{End, Ended, Finished, LastSlot, Outcome, Started};
+pub use turns::{End, Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Started};
 pub use values::Values;
 pub(super) use values::fingerprint;
 
@@ -31,7 +31,9 @@ use core::time::Duration;
 use super::history::{History, Incumbent};
 use super::service_clock::{Timestamp, is_ahead};
 use super::slots::{Delivery, WHILE_LEADING};
-use super::text::{LONGEST_ADDRESS, LONGEST_NAME, LONGEST_SCHEDULE, encoded};
+use super::text::{
+    LONGEST_ADDRESS, LONGEST_NAME, LONGEST_REASON, LONGEST_SCHEDULE, encoded, one_line,
+};
 use serde::{Deserialize, Serialize};
 use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;
@@ -46,8 +48,9 @@ const CLOSED: &str = "closed";
 const MOST_BYTES: usize = 8192;
 
 /// So much of that is left for what a leader adds to the record with which it won: a successor, the turn for
-/// a value and the values that had theirs, all encoded, triggers, slots, attempts and outcomes.
-const ROOM: usize = 2560;
+/// a value and the values that had theirs, the detail of a failure, all encoded, triggers, slots, attempts and
+/// outcomes.
+const ROOM: usize = 3648;
 
 /// A term is the seconds since 1970 at which it was won, or one more than the term before. So it is ahead
 /// of the service's clock only after more terms than seconds, or when that clock was set back. Ten years of
@@ -100,6 +103,10 @@ pub struct Record {
     pub success: Option<Ended>,
     /// The newest turn that ended in another way.
     pub failure: Option<Ended>,
+    /// The candidate and the reason of that failure.
+    pub failure_detail: Option<FailureDetail>,
+    /// The newest slots that had no turn.
+    pub missed: Option<MissedSlots>,
     /// The newest turn for a value.
     pub started: Option<Started>,
     /// The values that had their turn.
@@ -199,6 +206,8 @@ impl Record {
         if !history.keep_fit() {
             fields.ignored.push(field::HISTORY);
         }
+        let failure = fields.told(field::FAILURE, Ended::parse);
+        let failure_detail = fields.told(field::FAILURE_DETAIL, FailureDetail::parse);
         let delay = fields.told(field::DELAY, |text| text.parse::<u32>().ok());
         let record = Self {
             term,
@@ -212,7 +221,10 @@ impl Record {
             delivery: fields.delivery(field::MAX_ATTEMPTS),
             finished: finished.zip(outcome).map(|(slot, outcome)| Finished { slot, outcome }),
             success: fields.told(field::SUCCESS, Ended::parse),
-            failure: fields.told(field::FAILURE, Ended::parse),
+            failure,
+            failure_detail: failure_detail
+                .filter(|detail| failure.is_some_and(|failure| failure.end.at == detail.at)),
+            missed: fields.told(field::MISSED, MissedSlots::parse),
             started,
             triggers,
             values: fields.optional(field::VALUES, Values::parse).unwrap_or_default(),
@@ -265,6 +277,12 @@ impl Record {
             if let Some(ended) = ended {
                 put(name, &ended.write());
             }
+        }
+        if let Some(detail) = &self.failure_detail {
+            put(field::FAILURE_DETAIL, &detail.write());
+        }
+        if let Some(missed) = &self.missed {
+            put(field::MISSED, &missed.write());
         }
         let newest = [(&self.started, field::OF_VALUE), (&self.triggers.newest, field::OF_TRIGGER)];
         for (started, [value, slot, attempt, most, outcome]) in newest {
@@ -407,7 +425,23 @@ impl Record {
                     .is_some_and(|last| (last.slot, last.triggered) == (slot, triggered)) => {}
             // Work that was to last as long as the leadership, and did.
             Outcome::CutOff if kind == Kind::Slot && self.lasts() => {}
-            _ => self.failure = ended,
+            _ => {
+                self.failure = ended;
+                // The end of an abandoned turn is unknown.
+                self.failure_detail =
+                    ended.filter(|_| outcome != Outcome::Abandoned).map(|ended| {
+                        let (at, candidate) = (ended.end.at, self.leader.clone());
+                        FailureDetail { at, candidate, reason: String::new() }
+                    });
+            }
+        }
+    }
+
+    /// Puts on record why the turn failed whose end was put on record last.
+    pub(super) fn put_reason(&mut self, end: End, reason: &str) {
+        let detail = self.failure_detail.as_mut();
+        if let Some(detail) = detail.filter(|detail| detail.at == end.in_millis().at) {
+            detail.reason = one_line(reason, LONGEST_REASON);
         }
     }
 

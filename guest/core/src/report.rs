@@ -96,13 +96,13 @@ impl Turn {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// The turn is over and was seen stopped.
-    TurnEnded(Outcome),
-    /// Leave the election; the handler was seen stopped. With the outcome of a turn whose
+    TurnEnded(TurnResult),
+    /// Leave the election; the handler was seen stopped. With the result of a turn whose
     /// end was not told yet.
-    Leave(Option<Outcome>),
+    Leave(Option<TurnResult>),
     /// The same after a turn that ended later than the leadership: its outcome is put on record
     /// if the service still lets it. For an invocation that is one turn; no host says this.
-    LeaveLate(Outcome),
+    LeaveLate(TurnResult),
     /// Forget a claimed slot that lies in the future.
     ResetSlot,
     /// Give up the leadership, and let the others come first.
@@ -117,6 +117,21 @@ pub enum Event {
     Hint,
     /// The request that went out beside the steps was answered, or failed.
     Answered(Told),
+}
+
+/// The end of a turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnResult {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it failed, for people. Its beginning goes on record. Holds no secret.
+    pub reason: Option<String>,
+}
+
+impl From<Outcome> for TurnResult {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, reason: None }
+    }
 }
 
 /// What came of a request that the host sent beside the steps.
@@ -223,6 +238,8 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// The requests that were sent, in their order.
     pub exchanges: Vec<Exchange>,
+    /// The most likely time of the service at `elapsed` of the step.
+    pub service_time: Option<Timestamp>,
     /// When to step again at the latest.
     pub again_in: Duration,
 }

@@ -55,6 +55,11 @@ impl Timestamp {
         Self(self.0.saturating_add(nanos(span)))
     }
 
+    /// This instant, that much earlier.
+    pub fn minus(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(nanos(span)))
+    }
+
     /// This instant without what is less than a millisecond: people read it.
     pub fn to_whole_millis(self) -> Self {
         Self(self.0 - self.0 % 1_000_000)

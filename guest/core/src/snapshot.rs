@@ -55,7 +55,7 @@ pub struct Snapshot {
     pub successor: Option<String>,
     /// What the newest leader promises: to have stopped so long after its newest beat.
     pub promise: Option<Duration>,
-    /// What keeps every candidate with these settings from leading, although the read succeeded.
+    /// A problem that keeps every candidate with these settings from leading, although the read succeeded.
     pub problem: Option<Problem>,
     /// When the service answered.
     pub asked_at: Timestamp,

@@ -10,6 +10,9 @@ use tenure_base::prelude::*;
 /// The longest name of a candidate, and the longest value of a turn, in bytes.
 pub(super) const LONGEST_NAME: usize = 128;
 
+/// The longest reason of a failure, in bytes.
+pub(super) const LONGEST_REASON: usize = 200;
+
 /// The longest address of a candidate, in bytes.
 pub(super) const LONGEST_ADDRESS: usize = 256;
 
@@ -35,9 +38,30 @@ pub(super) fn decoded(value: &str) -> Option<String> {
 /// Whether a text has no characters that change the text around them: control characters, line
 /// separators, and those that turn the direction of writing (Unicode Standard Annex 9).
 pub(super) fn is_plain(text: &str) -> bool {
-    let disturbs =
-        |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     !text.chars().any(disturbs)
+}
+
+fn disturbs(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The beginning of a text in one line: at most so many bytes, cut between two characters.
+pub(super) fn one_line(text: &str, longest: usize) -> String {
+    let mut line = String::new();
+    for word in text.split(|c: char| c.is_whitespace() || disturbs(c)).filter(|w| !w.is_empty()) {
+        let space = usize::from(!line.is_empty());
+        if line.len() + space >= longest {
+            break;
+        }
+        line.extend(core::iter::repeat_n(' ', space));
+        for c in word.chars() {
+            if line.len() + c.len_utf8() > longest {
+                return line;
+            }
+            line.push(c);
+        }
+    }
+    line
 }
 
 /// Whether settings allow a text of at most so many bytes.

@@ -189,8 +189,7 @@ pub fn trigger(
     let (record, held) = match (election.class, &election.properties) {
         (Class::Done, Some(seen)) => {
             let judged = Record::judge(name, seen, Some(now));
-            let Judged { record, .. } = judged
-                .map_err(Problem::of_unusable)?;
+            let Judged { record, .. } = judged.map_err(Problem::of_unusable)?;
             (record, matches!(seen.lease, LeaseState::Leased | LeaseState::Breaking))
         }
         (Class::MissingBlob | Class::MissingContainer, _) => (None, false),

@@ -2,7 +2,7 @@
 //! by the looker's own rule for missed slots.
 
 use super::agenda::Agenda;
-use super::record::{Ended, Finished, LastSlot, Record, Started};
+use super::record::{Ended, FailureDetail, Finished, LastSlot, MissedSlots, Record, Started};
 use super::service_clock::Timestamp;
 use super::slots::Schedule;
 use tenure_base::prelude::*;
@@ -24,6 +24,10 @@ pub struct Turns {
     pub last_success: Option<Ended>,
     /// The newest turn that ended in another way.
     pub last_failure: Option<Ended>,
+    /// The candidate and the reason of that failure.
+    pub failure_detail: Option<FailureDetail>,
+    /// The newest slots that had no turn.
+    pub missed: Option<MissedSlots>,
     /// The next turn of the schedule.
     pub next: Option<NextTurn>,
 }
@@ -50,6 +54,8 @@ impl Turns {
             triggered: record.triggers.newest.clone(),
             last_success: record.success,
             last_failure: record.failure,
+            failure_detail: record.failure_detail.clone(),
+            missed: record.missed,
             next: next(record, runs, now, own),
         }
     }

@@ -137,7 +137,7 @@ fn read(
         Turns::of(record, runs, now, &context.settings.agenda)
     });
     let schedule = record.as_ref().and_then(|record| record.schedule.as_deref());
-    // Nobody leads under a lease without an end.
+    // A lease without an end is no leader's.
     let other_schedule = Problem::of_schedules(schedule, context.settings)
         .filter(|_| properties.lease != LeaseState::Infinite);
     let has_other_schedule = other_schedule.is_some();

@@ -8,7 +8,7 @@ use tenure_azure::request::Request;
 use tenure_core::{
     Complaint, Ended, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
     Incumbent, LeaseState, Listed, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role,
-    Settings, Snapshot, Started, Timestamp, Told, TriggerState, Turn, TurnId, Turns,
+    Settings, Snapshot, Started, Timestamp, Told, TriggerState, Turn, TurnId, TurnResult, Turns,
 };
 use tenure_wasi::nanos;
 
@@ -31,8 +31,8 @@ impl From<Complaint> for wit::Complaint {
 impl From<wit::Event> for Event {
     fn from(event: wit::Event) -> Self {
         match event {
-            wit::Event::TurnEnded(outcome) => Self::TurnEnded(outcome.into()),
-            wit::Event::Leave(outcome) => Self::Leave(outcome.map(Into::into)),
+            wit::Event::TurnEnded(result) => Self::TurnEnded(result.into()),
+            wit::Event::Leave(result) => Self::Leave(result.map(Into::into)),
             wit::Event::ResetSlot => Self::ResetSlot,
             wit::Event::Resign => Self::Resign,
             wit::Event::HandOver(to) => Self::HandOver(to),
@@ -44,6 +44,12 @@ impl From<wit::Event> for Event {
             }),
             wit::Event::Hint => Self::Hint,
         }
+    }
+}
+
+impl From<wit::TurnResult> for TurnResult {
+    fn from(result: wit::TurnResult) -> Self {
+        Self { outcome: result.outcome.into(), reason: result.reason }
     }
 }
 
@@ -214,6 +220,7 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
         background: None,
         problems: report.problems.into_iter().map(Into::into).collect(),
         exchanges: report.exchanges.into_iter().map(Into::into).collect(),
+        service_time: report.service_time.map(|time| time.0),
         again_in: nanos(report.again_in),
     }
 }
@@ -272,6 +279,13 @@ impl From<Turns> for wit::Turns {
             triggered: turns.triggered.map(Into::into),
             last_success: turns.last_success.map(Into::into),
             last_failure: turns.last_failure.map(Into::into),
+            failure_detail: turns.failure_detail.map(|detail| wit::FailureDetail {
+                candidate: detail.candidate,
+                reason: detail.reason,
+            }),
+            missed: turns
+                .missed
+                .map(|missed| wit::MissedSlots { slot: missed.slot.0, count: missed.count }),
             next: turns.next.map(|next| wit::NextTurn { slot: next.slot.0, at: next.at.0 }),
         }
     }

@@ -9,6 +9,7 @@ use super::doctor::examination::{Finding, Verdict};
 use super::engine;
 use super::judged::{Shared, leave_wills, outside};
 use super::log::{Log, Output};
+use super::look::now;
 use super::output::{UNUSABLE, complain, fail, print};
 use super::settings::table::{JSON, OFFLINE};
 use super::settings::{CommandLine, Elections};
@@ -16,7 +17,7 @@ use report::{Asked, Checked};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use tenure::clock::BootClock;
-use tenure::contract::{LeaseState, Problem, ProblemClass, Snapshot, class_name};
+use tenure::contract::{ClockDifference, LeaseState, Problem, ProblemClass, Snapshot, class_name};
 use tenure::egress::Authorities;
 use tokio::runtime::Handle;
 
@@ -66,11 +67,12 @@ pub(super) async fn check(line: &CommandLine) -> ExitCode {
     let mut accounts = Accounts::default();
     let mut checked = Vec::new();
     for candidacy in &candidacies {
+        let mut clock = None;
         let asked = match line.has(&OFFLINE) {
             true => None,
-            false => Some(accounts.ask(candidacy, &outside.authorities).await),
+            false => Some(accounts.ask(candidacy, &outside.authorities, &mut clock).await),
         };
-        checked.push(Checked { candidacy, asked });
+        checked.push(Checked { candidacy, asked, clock });
     }
     print(&match json {
         true => report::as_json(&checked, &notes),
@@ -89,8 +91,13 @@ pub(super) async fn check(line: &CommandLine) -> ExitCode {
 struct Accounts(BTreeMap<String, Finding>);
 
 impl Accounts {
-    /// Goes to where the election is kept, and reads it.
-    async fn ask(&mut self, candidacy: &Candidacy, authorities: &Authorities) -> (Asked, String) {
+    /// Goes to where the election is kept, and reads it. `clock` is then by how much this machine's clock is wrong.
+    async fn ask(
+        &mut self,
+        candidacy: &Candidacy,
+        authorities: &Authorities,
+        clock: &mut Option<ClockDifference>,
+    ) -> (Asked, String) {
         for origin in &candidacy.understood.origins {
             if !self.0.contains_key(origin) {
                 let found = connection::examine(origin, authorities).await;
@@ -101,8 +108,13 @@ impl Accounts {
                 return (Asked::NotReached, found.detail.clone());
             }
         }
+        let before = now();
         match candidacy.inspect().await {
-            Ok(seen) => read(seen),
+            Ok(seen) => {
+                let asked_at = seen.as_ref().ok().map(|snapshot| snapshot.asked_at);
+                *clock = asked_at.and_then(|at| ClockDifference::new(at, before, now()));
+                read(seen)
+            }
             Err(error) => (Asked::NotReached, error.to_string()),
         }
     }

@@ -61,7 +61,7 @@ enum Course {
     NotFree,
     /// It was not acquired in this time.
     TooLate(Duration),
-    /// It cannot be acquired, whoever has it: the blob holds something else, or the settings are refused.
+    /// The blob holds something else, or the service refuses the settings.
     Unusable,
     /// This signal came before the command ran.
     Interrupted(i32),
@@ -247,12 +247,7 @@ async fn decide(
 }
 
 /// Waits until the blob is seen to be unusable as a lock or, `if_free`, until anything keeps it from being acquired.
-async fn hindered(
-    if_free: bool,
-    board: &Board,
-    clock: &BootClock,
-    changed: &Notify,
-) -> Hindrance {
+async fn hindered(if_free: bool, board: &Board, clock: &BootClock, changed: &Notify) -> Hindrance {
     let mut obstacle = Obstacle::default();
     loop {
         changed.notified().await;

@@ -168,7 +168,8 @@ impl Subject {
     }
 }
 
-fn now() -> u64 {
+/// This machine's time of day, in nanoseconds since 1970.
+pub(super) fn now() -> u64 {
     let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

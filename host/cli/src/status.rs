@@ -18,8 +18,8 @@ pub(super) use several::problems;
 use std::process::ExitCode;
 use std::time::Duration;
 use tenure::contract::{
-    EndedTurn, Finished, Incumbent, LastSlot, LeaseState, Outlook, Problem, Snapshot, Started,
-    Turns, class_name, outcome_name, rfc3339, schedule_words_and_text,
+    EndedTurn, Finished, Incumbent, LastSlot, LeaseState, MissedSlots, Outlook, Problem, Snapshot,
+    Started, Turns, class_name, outcome_name, rfc3339, schedule_words_and_text,
 };
 use tenure::program::local;
 use tenure::program::shares::Plan;
@@ -203,6 +203,8 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
             "outcome": newest.outcome.map(outcome_name),
         })
     };
+    let missed =
+        |missed: &MissedSlots| json!({ "slot": rfc3339(missed.slot), "count": missed.count });
     let turns = &snapshot.turns;
     let outlook = Outlook::at(snapshot.asked_at, turns);
     json!({
@@ -219,6 +221,7 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
         "finished": turns.finished.as_ref().map(finished),
         "started": turns.started.as_ref().map(started),
         "triggered": turns.triggered.as_ref().map(triggered),
+        "missed": turns.missed.as_ref().map(missed),
         "changes": snapshot.changes,
         "history": snapshot.history.iter().map(incumbent).collect::<Vec<_>>(),
         "problem": snapshot.problem.as_ref().map(problem),
@@ -287,6 +290,11 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
             row(name, ended(turn));
         }
     }
+    if let Some(MissedSlots { slot, count }) = &turns.missed {
+        let slots = if *count == 1 { "1 slot".to_owned() } else { format!("{count} slots") };
+        let before = when(*slot, snapshot.asked_at, zone);
+        row("missed", format!("{slots} had no turn, before {before}"));
+    }
     if let Some(claimed) = turns.last_slot.as_ref().filter(|claimed| !is_over(claimed, turns)) {
         let what = unfinished(claimed.slot, snapshot);
         let when = when(claimed.slot, snapshot.asked_at, zone);
@@ -332,11 +340,13 @@ fn is_over(claimed: &LastSlot, turns: &Turns) -> bool {
 
 /// The end of a turn, as a sentence whose subject is the turn.
 fn ended(turn: &EndedTurn) -> String {
-    let EndedTurn { local, triggered, outcome, ago_ms, took_ms, .. } = turn;
+    let EndedTurn { local, triggered, outcome, ago_ms, took_ms, candidate, reason, .. } = turn;
     let ago = ago_ms.map(|ms| format!(" {} ago", whole(ms))).unwrap_or_default();
     let took = took_ms.map(|ms| format!(", after {}", took(ms))).unwrap_or_default();
     let what = if *triggered { "triggered at" } else { "the slot" };
-    format!("{outcome}{ago}{took}: {what} {local}")
+    let on = candidate.as_ref().map(|name| format!(", on {name}")).unwrap_or_default();
+    let why = reason.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default();
+    format!("{outcome}{ago}{took}{on}: {what} {local}{why}")
 }
 
 fn again(attempt: u32) -> String {

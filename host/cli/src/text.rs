@@ -267,6 +267,8 @@ mod tests {
                 ended: Some("1969-12-31T03:00:09Z".into()),
                 ago_ms: None,
                 took_ms: None,
+                candidate: None,
+                reason: None,
             };
             let local = "1970-01-02T04:00:00+01:00[Europe/Berlin]".to_owned();
             let next = ComingTurn { slot: "y".into(), local, in_ms };

@@ -312,6 +312,7 @@ impl ElectionComponent {
             background: report.background.map(Request::of),
             problems: report.problems,
             exchanges: report.exchanges,
+            service_time: report.service_time,
             again_in: Duration::from_nanos(report.again_in),
         })
     }

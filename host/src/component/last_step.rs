@@ -114,6 +114,7 @@ mod tests {
             background: None,
             problems: Vec::new(),
             exchanges: Vec::new(),
+            service_time: None,
             again_in: 0,
         }
     }

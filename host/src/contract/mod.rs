@@ -5,6 +5,7 @@
 
 mod asked;
 pub(crate) mod bindings;
+mod clock;
 mod listed;
 mod names;
 mod outlook;
@@ -18,15 +19,17 @@ use zeroize::Zeroize;
 
 pub use asked::TriggerTold;
 pub(crate) use bindings::{side_blobs, types};
+pub use clock::ClockDifference;
 pub use listed::{candidate_as_json, seen_lately};
 pub(crate) use names::reason_name;
 pub use names::{class_name, rfc3339};
 pub use outlook::{ComingTurn, EndedTurn, Fares, Outlook, outcome_name};
 pub(crate) use outlook::{local, wall};
 pub use types::{
-    Complaint, Ended, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
-    Finished, Incumbent, LastSlot, Leadership, LeaseState, Listed, Needs, NextTurn, Outcome,
-    Problem, ProblemClass, Response, Role, Share, Snapshot, Started, TriggerState, Turn, Turns,
+    Complaint, Ended, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure,
+    FailureDetail, FailureKind, Finished, Incumbent, LastSlot, Leadership, LeaseState, Listed,
+    MissedSlots, Needs, NextTurn, Outcome, Problem, ProblemClass, Response, Role, Share, Snapshot,
+    Started, TriggerState, Turn, TurnResult, Turns,
 };
 pub use words::{schedule_words, schedule_words_and_text};
 
@@ -195,6 +198,9 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// The requests that were sent.
     pub exchanges: Vec<Exchange>,
+    /// The most likely time of the service at the instant of the step, in nanoseconds since 1970 and up to a second too
+    /// early.
+    pub service_time: Option<u64>,
     /// When to call the next step at the latest, counted from the instant of this one.
     pub again_in: Duration,
 }
@@ -218,6 +224,7 @@ impl Report {
             background: None,
             problems: Vec::new(),
             exchanges: Vec::new(),
+            service_time: None,
             again_in,
         }
     }

@@ -58,6 +58,12 @@ pub struct EndedTurn {
     pub ago_ms: Option<u64>,
     /// How long it ran. None also when it never began, or nobody saw its end.
     pub took_ms: Option<u64>,
+    /// The name of the candidate that reported it; of the last failure only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidate: Option<String>,
+    /// Why it failed; of the last failure only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// A turn that is to come.
@@ -86,6 +92,16 @@ impl Outlook {
             ended: Some(rfc3339(ended.at)),
             ago_ms: Some(millis(now.saturating_sub(ended.at))),
             took_ms: ended.took.map(millis),
+            candidate: None,
+            reason: None,
+        };
+        let told = |ended: Ended| match &turns.failure_detail {
+            Some(detail) if turns.last_failure == Some(ended) => EndedTurn {
+                candidate: Some(detail.candidate.clone()),
+                reason: Some(detail.reason.clone()).filter(|reason| !reason.is_empty()),
+                ..told(ended)
+            },
+            _ => told(ended),
         };
         let ends = [turns.last_success, turns.last_failure];
         let newest = ends.into_iter().flatten().max_by_key(|ended| ended.at);
@@ -105,6 +121,8 @@ impl Outlook {
                 ended: None,
                 ago_ms: None,
                 took_ms: None,
+                candidate: None,
+                reason: None,
             }),
         };
         Self {
@@ -219,6 +237,8 @@ mod tests {
             triggered: None,
             last_success: Some(ended(SLOT - DAY, Outcome::Succeeded)),
             last_failure: Some(ended(SLOT, Outcome::Failed)),
+            failure_detail: None,
+            missed: None,
             next: Some(NextTurn {
                 slot: SLOT + DAY - 3_600 * SECOND,
                 at: SLOT + DAY - 3_540 * SECOND,

@@ -8,13 +8,17 @@ use super::{Elector, Runner, STEP_LIMIT, Step};
 use crate::clock::Clock;
 use crate::component::ComponentError;
 use crate::contract::{
-    Event as Word, Failure, Outcome, Outlook, ProblemClass, Report, Request, Response, Role, State,
-    Turn, Turns, wall,
+    ClockDifference, Event as Word, Failure, Outcome, Outlook, ProblemClass, Report, Request,
+    Response, Role, State, Turn, TurnResult, Turns, wall,
 };
 use crate::handler::TurnEnd;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::runtime::Handle;
+
+/// All candidates of a process have the same clock.
+static CLOCK_IS_REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// The pause after a component failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -53,6 +57,8 @@ pub(super) struct Candidate<'a, E, C> {
     pub(super) said_goodbye: bool,
     left: bool,
     narrator: Narrator,
+    /// This machine's clock is wrong by that.
+    clock: Option<ClockDifference>,
 }
 
 impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
@@ -76,6 +82,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             said_goodbye: false,
             left: false,
             narrator: Narrator::default(),
+            clock: None,
         }
     }
 
@@ -169,11 +176,11 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             }
             self.said_goodbye = true;
             // Brings the end of the turn; a word of its own would have another turn claimed.
-            let outcome = match self.word.take() {
-                Some(Word::TurnEnded(outcome)) => Some(outcome),
+            let result = match self.word.take() {
+                Some(Word::TurnEnded(result)) => Some(result),
                 _ => None,
             };
-            return Some(self.runner.step(self.state.clone(), Some(Word::Leave(outcome))));
+            return Some(self.runner.step(self.state.clone(), Some(Word::Leave(result))));
         }
         // One that begins anew, after a failure, is told when it is its time.
         let told = due || self.state.is_some();
@@ -282,18 +289,37 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             (self.leaving, self.queued) = (Some(now), Duration::ZERO);
         }
         let elapsed = now.saturating_sub(turn.started);
-        let outcome = end.outcome();
+        let reason = end.detail().map(str::to_owned);
+        let result = TurnResult { outcome: end.outcome(), reason };
         let before = self.before();
         self.tell(Event::TurnEnded { turn: turn.turn.clone(), end, elapsed, before });
         // Without state it was the turn of an earlier candidate.
         if self.state.is_some() {
-            self.word = Some(Word::TurnEnded(outcome));
+            self.word = Some(Word::TurnEnded(result));
         }
+    }
+
+    /// Compares this machine's clock with the service's time in a report whose instant was `ago` before now.
+    fn compare_clocks(&mut self, report: &Report, ago: Duration, events: &dyn Fn(Event)) {
+        let Some(service) = report.service_time else { return };
+        let now = service.saturating_add(u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX));
+        self.clock = ClockDifference::new(now, wall(), wall());
+        if let Some(difference) = &self.clock
+            && !CLOCK_IS_REPORTED.swap(true, Ordering::Relaxed)
+        {
+            let class = Class::Election(ProblemClass::Clock);
+            events(Event::Problem { class, detail: difference.to_string() });
+        }
+    }
+
+    /// The service's time of day, as far as it is known.
+    fn service_time(&self) -> u64 {
+        self.clock.map_or_else(wall, |difference| difference.corrected(wall()))
     }
 
     /// What is known of other turns when one ends.
     fn before(&self) -> Box<Outlook> {
-        let told = self.turns.as_ref().map(|turns| Outlook::at(wall(), turns));
+        let told = self.turns.as_ref().map(|turns| Outlook::at(self.service_time(), turns));
         Box::new(Outlook { last_turn: None, ..told.unwrap_or_default() })
     }
 
@@ -347,7 +373,9 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         (self.runner.reports)(&report, taken_at);
         let ago = self.now().saturating_sub(taken_at);
         self.turns = report.turns.clone().or(self.turns.take());
-        self.narrator.tell(&report, self.turns.as_ref(), ago, &*events);
+        self.compare_clocks(&report, ago, &*events);
+        let now = self.service_time();
+        self.narrator.tell(&report, self.turns.as_ref(), now, ago, &*events);
         self.state = Some(report.state);
         self.next = taken_at.saturating_add(report.again_in);
         self.left = report.role == Role::Left;
@@ -377,7 +405,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             // Claimed, but it will not run: nobody else may wait for it, and it is no attempt.
             let (end, elapsed, before) = (TurnEnd::CutOff, Duration::ZERO, self.before());
             self.tell(Event::TurnEnded { turn, end, elapsed, before });
-            self.word = Some(Word::TurnEnded(Outcome::NotStarted));
+            let result = TurnResult { outcome: Outcome::NotStarted, reason: None };
+            self.word = Some(Word::TurnEnded(result));
             return;
         }
         self.tell(Event::TurnStarted { turn: turn.clone() });

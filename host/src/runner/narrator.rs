@@ -1,7 +1,7 @@
 //! Turns reports into events: tells what changed, and only that.
 
 use super::event::{Class, Event, Reason};
-use crate::contract::{ExchangeResult, Incumbent, Outlook, Report, Role, Turns, wall};
+use crate::contract::{ExchangeResult, Incumbent, Outlook, Report, Role, Turns};
 use std::time::Duration;
 
 /// Remembers what was told.
@@ -21,11 +21,13 @@ const UNLISTED: &str = "this candidate is missing from tenure candidates, since 
                         write beside the election's blob; nothing else needs that list";
 
 impl Narrator {
-    /// Tells of a report whose instant was `ago` before now. `turns` is what is known of the election's.
+    /// Tells of a report whose instant was `ago` before `now`, which is the service's time. `turns` is what is known
+    /// of the election's.
     pub(super) fn tell(
         &mut self,
         report: &Report,
         turns: Option<&Turns>,
+        now: u64,
         ago: Duration,
         events: &dyn Fn(Event),
     ) {
@@ -52,7 +54,7 @@ impl Narrator {
                 let (term, left) = (leadership.term, Duration::from_nanos(leadership.valid_for));
                 let valid_for = left.saturating_sub(ago);
                 if self.leading.replace(term) != Some(term) {
-                    let next_turn = turns.and_then(|turns| Outlook::at(wall(), turns).next_turn);
+                    let next_turn = turns.and_then(|turns| Outlook::at(now, turns).next_turn);
                     events(Event::Elected { term, valid_for, next_turn });
                 }
                 if report.renewed {

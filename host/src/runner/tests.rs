@@ -143,8 +143,10 @@ impl Elector for Script {
         self.log.add(match &word {
             None => format!("step{known}"),
             Some(Word::Leave(None)) => format!("step{known}: leave"),
-            Some(Word::Leave(Some(outcome))) => format!("step{known}: leave, {}", said(*outcome)),
-            Some(Word::TurnEnded(outcome)) => format!("step{known}: {}", said(*outcome)),
+            Some(Word::Leave(Some(result))) => {
+                format!("step{known}: leave, {}", said(result.outcome))
+            }
+            Some(Word::TurnEnded(result)) => format!("step{known}: {}", said(result.outcome)),
             Some(Word::ResetSlot) => format!("step{known}: reset slot"),
             Some(Word::Resign) => format!("step{known}: resign"),
             Some(Word::HandOver(to)) => format!("step{known}: hand over to {to}"),

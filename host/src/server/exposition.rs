@@ -139,6 +139,8 @@ mod tests {
         board.state().turns = Some(Turns {
             last_success: ended(1, Outcome::Succeeded),
             last_failure: ended(2, Outcome::Failed),
+            failure_detail: None,
+            missed: None,
             next: Some(NextTurn { slot: 0, at: 3_000_000_000 }),
             schedule: None,
             last_slot: None,

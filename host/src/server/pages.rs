@@ -8,7 +8,7 @@ use super::role::Role;
 use super::roster::{Face, Roster, choose};
 use super::triggers;
 use super::watch::{Instant, VERSION};
-use crate::contract::{candidate_as_json, wall};
+use crate::contract::candidate_as_json;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -170,7 +170,8 @@ async fn history(face: Face) -> Response<Body> {
 async fn candidates(face: Face) -> Response<Body> {
     let state = face.board.state();
     let lately = state.listed_lately(face.clock.now());
-    let told: Vec<_> = lately.map(|candidate| candidate_as_json(candidate, wall())).collect();
+    let now = state.service_time();
+    let told: Vec<_> = lately.map(|candidate| candidate_as_json(candidate, now)).collect();
     answer(StatusCode::OK, &json!({ "election": face.board.election, "candidates": told }))
 }
 

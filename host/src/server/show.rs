@@ -9,7 +9,7 @@ use super::page::{Row, Source};
 use super::recent::UNKNOWN;
 use super::role::{Leader as Other, Role};
 use crate::clock::Reading;
-use crate::contract::{Fares, Outlook, schedule_words, wall};
+use crate::contract::{Fares, Outlook, schedule_words};
 use chrono::DateTime;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn view(board: &Board, now: Duration) -> View {
         changes.map(|change| Note::new(ago(change.seen), &told(change, &board.candidate)));
     let outlook = state.outlook();
     let last_turn = last_turn(board, &state, &outlook);
-    let mut turns = state.recent.shown(wall(), state.turns.as_ref());
+    let mut turns = state.recent.shown(state.service_time(), state.turns.as_ref());
     let oldest = turns.first().map_or(Duration::ZERO, |turn| Duration::from_millis(turn.age_ms));
     let window = window(oldest);
     // Before the first turn of which anything is known, there may have been no election.
@@ -212,7 +212,7 @@ fn lanes(
     let leads = |name: &str| matches!(role, Role::Following(Some(other)) if other.name == name);
     let others = state.timeline.others(now, window).into_iter().map(|(name, mut spans)| {
         let present = spans.last_mut().filter(|span| leads(name) && span.to_ms.is_none());
-        if let (Some(span), Some(age)) = (present, led_for(role)) {
+        if let (Some(span), Some(age)) = (present, led_for(role, state.service_time())) {
             // The record knows more than was seen.
             span.from_ms = span.from_ms.max(millis(age.min(window + window / 12)));
         }
@@ -223,11 +223,11 @@ fn lanes(
 }
 
 /// For how long the leader that is followed leads, by the record.
-fn led_for(role: &Role) -> Option<Duration> {
+fn led_for(role: &Role, now: u64) -> Option<Duration> {
     let Role::Following(Some(Other { since: Some(since), .. })) = role else { return None };
     let since = DateTime::parse_from_rfc3339(since).ok()?;
     let since = u64::try_from(since.timestamp_nanos_opt()?).ok()?;
-    Some(Duration::from_nanos(wall().saturating_sub(since)))
+    Some(Duration::from_nanos(now.saturating_sub(since)))
 }
 
 /// A change as a sentence.

@@ -13,8 +13,8 @@ fn nanos(span: std::time::Duration) -> u64 {
 #[must_use]
 pub fn event(event: wit::Event, wall: DateTime<Utc>) -> core::Event {
     match event {
-        wit::Event::Leave(of_turn) => core::Event::Leave(of_turn.map(outcome)),
-        wit::Event::TurnEnded(of_turn) => core::Event::TurnEnded(outcome(of_turn)),
+        wit::Event::Leave(of_turn) => core::Event::Leave(of_turn.map(result)),
+        wit::Event::TurnEnded(of_turn) => core::Event::TurnEnded(result(of_turn)),
         wit::Event::ResetSlot => core::Event::ResetSlot,
         wit::Event::Resign => core::Event::Resign,
         wit::Event::HandOver(to) => core::Event::HandOver(to),
@@ -56,6 +56,10 @@ pub fn request(request: azure::Request, timeout: std::time::Duration) -> wit::Re
         body: request.body.reveal().into(),
         timeout,
     }
+}
+
+fn result(result: wit::TurnResult) -> core::TurnResult {
+    core::TurnResult { outcome: outcome(result.outcome), reason: result.reason }
 }
 
 fn outcome(outcome: wit::Outcome) -> core::Outcome {

@@ -60,6 +60,36 @@ async fn who_watches_sees_each_change_once_and_is_ended_by_a_signal() {
     drop(store);
 }
 
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn status_says_who_ran_the_turn_that_failed_and_why() {
+    let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
+    let mut group = Group::new(PROGRAM, &store, &sink);
+    group.timer = ["--every", "1s"];
+    let ada = group.command("ada", &["--max-failures", "0"], &["sh", "-c", "exit 3"]);
+    let mut ada = Candidate::spawn("ada", ada).unwrap();
+    let ended = ada.event("turn-ended", SOON).await;
+    let detail = ended.event["detail"].as_str().expect("a detail").to_owned();
+    let status = async || {
+        let mut command = Command::new(PROGRAM);
+        command.args(["status", "--election", &group.election, "--json"]).stdin(Stdio::null());
+        group.access.give(&mut command);
+        serde_json::from_slice::<Value>(&command.output().await.unwrap().stdout).unwrap()
+    };
+    // On record within 5 s, or with the next claim.
+    let failure = tokio::time::timeout(SOON, async {
+        loop {
+            let told = status().await["last_failure"].clone();
+            if !told.is_null() {
+                return told;
+            }
+        }
+    });
+    let failure = failure.await.unwrap();
+    assert_eq!((&failure["candidate"], &failure["reason"]), (&"ada".into(), &detail.into()));
+    ada.terminate(SOON).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_that_goes_away_ends_it_quietly() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());

@@ -14,8 +14,8 @@ use super::super::one_turn::Prospect;
 use super::super::pace::Pace;
 use super::super::phase::{Claim, Hold, Phase};
 use super::super::problem::{Problem, ProblemClass};
-use super::super::record::{Beat, End, Kind, LastSlot, Outcome, Record, Started};
-use super::super::report::{EndingReason, Turn};
+use super::super::record::{Beat, End, Kind, LastSlot, MissedSlots, Outcome, Record, Started};
+use super::super::report::{EndingReason, Turn, TurnResult};
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
 use super::super::timings::BACK_OFF;
@@ -61,6 +61,9 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
             record.start(kind, started);
         }
         None => {
+            if missed > 0 {
+                record.missed = Some(MissedSlots { slot, count: missed });
+            }
             record.forget_end(slot);
             let before = record.last.replace(LastSlot { slot, attempt });
             if before.is_none_or(|before| before.slot != slot) {
@@ -336,19 +339,23 @@ fn end_of(outcome: Outcome, began: Option<Moment>, context: &Context<'_>) -> End
 pub(crate) fn turn_ended(
     hold: &mut Hold,
     turn: &Turn,
-    outcome: Outcome,
+    result: &TurnResult,
     context: &mut Context<'_>,
 ) {
+    let outcome = result.outcome;
     if mutant!(OutcomeNotRecorded) && hold.record.delivery == Delivery::AtMostOnce {
         return;
     }
     let began = Some(context.state.turn_began).filter(|_| outcome != Outcome::NotStarted);
     let end = end_of(outcome, began, context);
     context.effects.turns_changed = true;
-    hold.record.put_outcome(turn.kind(), end);
     // A successor may be named while a turn runs.
-    if let Some(write) = &mut hold.write {
-        write.record.put_outcome(turn.kind(), end);
+    let written = hold.write.as_mut().map(|write| &mut write.record);
+    for record in [&mut hold.record].into_iter().chain(written) {
+        record.put_outcome(turn.kind(), end);
+        if let Some(reason) = &result.reason {
+            record.put_reason(end, reason);
+        }
     }
     hold.outcome_unwritten = true;
     if outcome != Outcome::Succeeded {
@@ -390,6 +397,7 @@ impl Hold {
         }
         let mut record = *found.clone();
         (record.success, record.failure) = (self.record.success, self.record.failure);
+        record.failure_detail.clone_from(&self.record.failure_detail);
         let mut late = None;
         if record.last == self.record.last {
             record.finished = self.record.finished;

@@ -23,6 +23,15 @@ fn record() -> Record {
         }),
         success: Some(ended(Outcome::Succeeded, Some(12_345))),
         failure: Some(ended(Outcome::NotStarted, None)),
+        failure_detail: Some(FailureDetail {
+            at: Timestamp::parse("2026-11-19T07:00:12.345Z").unwrap(),
+            candidate: "web 2/ü".into(),
+            reason: "exit code 3: \"no such table\"".into(),
+        }),
+        missed: Some(MissedSlots {
+            slot: Timestamp::parse("2026-11-20T06:00:00Z").unwrap(),
+            count: 12,
+        }),
         started: Some(Started {
             value: "v1.2 \"rc\"".into(),
             slot: Timestamp::parse("2026-11-20T07:00:01.25Z").unwrap(),
@@ -82,12 +91,14 @@ fn records_of_earlier_versions_read_as_they_did() {
     let before = fields(include_str!("fixtures/format-2.txt"));
     let (success, failure) = (None, None);
     let (delay, triggers) = (Duration::ZERO, Triggers::default());
+    let (failure_detail, missed) = (None, None);
     let read = Record {
         beat: None,
-        coordinator_term: None,
         delay,
         success,
         failure,
+        failure_detail,
+        missed,
         triggers,
         ..record()
     };
@@ -138,6 +149,51 @@ fn the_last_turns_that_ended_are_told_in_words_and_what_is_no_end_is_none() {
         let read = Record::read(&changed).unwrap().unwrap();
         assert_eq!((read.success, read.failure), (None, record().failure), "{other}");
     }
+}
+
+/// A leader that does not know the detail records another failure, and carries the detail on.
+#[test]
+fn the_detail_of_another_failure_is_none() {
+    let mut written = record().write();
+    let detail =
+        "2026-11-19T07:00:12.345Z%0Aweb%202/%C3%BC%0Aexit%20code%203:%20%22no%20such%20table%22";
+    assert_eq!(written.get("tenurefailuredetail"), Some(detail));
+    assert_eq!(written.get("tenuremissed"), Some("2026-11-20T06:00:00Z/12"));
+    written
+        .insert("tenurefailure".into(), "2026-11-19T07:00:00Z/2026-11-19T07:00:13Z//failed".into());
+    let read = Record::read(&written).unwrap().unwrap();
+    assert_eq!(read.failure_detail, None);
+    assert_eq!(read.unknown, record().unknown);
+    for other in ["", "2026-11-19T07:00:13Z", "2026-11-19T07:00:13Z%0Aa%0Ab%0Ac"] {
+        written.insert("tenurefailuredetail".into(), other.into());
+        let (read, ignored) = Record::parse(&written).unwrap();
+        assert_eq!(read.unwrap().failure_detail, None, "{other}");
+        assert_eq!(ignored, ["tenurefailuredetail"], "{other}");
+    }
+}
+
+#[test]
+fn a_reason_is_one_line_cut_between_characters() {
+    let mut record = record();
+    let at = Timestamp(1_795_000_001_000_000_000);
+    let end = End { outcome: Outcome::Failed, at, took: None };
+    record.put_outcome(Kind::Slot, end);
+    let reason = |record: &Record| record.failure_detail.clone().unwrap().reason;
+    assert_eq!(reason(&record), "");
+    record.put_reason(end, " exit code 3\r\n\u{1b}[31mno\ttable\u{202e} ");
+    assert_eq!(reason(&record), "exit code 3 [31mno table");
+    record.put_reason(end, &"ü".repeat(150));
+    assert_eq!(reason(&record), "ü".repeat(100));
+    record.put_reason(end, &format!("x{}", "ü".repeat(150)));
+    assert_eq!(reason(&record), format!("x{}", "ü".repeat(99)));
+    assert_eq!(Record::read(&record.write()).unwrap().unwrap(), record);
+    assert_eq!(record.failure_detail.as_ref().unwrap().candidate, record.leader);
+    // Its end was not seen, or it is another failure's.
+    record.put_reason(End { at: Timestamp(0), ..end }, "late");
+    assert_ne!(reason(&record), "late");
+    record.last = record.last.map(|last| LastSlot { slot: at, ..last });
+    record.put_outcome(Kind::Slot, End { outcome: Outcome::Abandoned, ..end });
+    assert_eq!(record.failure_detail, None);
 }
 
 /// A read tells by that whether an outcome is on record.
@@ -309,10 +365,12 @@ fn nothing_is_no_record() {
 fn what_only_tells_people_is_as_if_it_were_not_there_when_it_cannot_be_read() {
     for value in ["x", "%ff"] {
         let (mut garbled, mut expected) = (record().write(), record());
-        for name in ["tenuredelay", "tenuresuccess", "tenurefailure"] {
+        let names = ["tenuredelay", "tenuresuccess", "tenurefailure"];
+        for name in names.into_iter().chain(["tenurefailuredetail", "tenuremissed"]) {
             garbled.insert(name.into(), value.into());
         }
         (expected.delay, expected.success, expected.failure) = (Duration::ZERO, None, None);
+        (expected.failure_detail, expected.missed) = (None, None);
         assert_eq!(Record::read(&garbled), Ok(Some(expected)), "{value}");
     }
 }

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
+use super::super::text::{LONGEST_NAME, LONGEST_REASON, is_fit, is_plain};
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
@@ -148,6 +149,53 @@ impl Ended {
         let took = part()?.parse().ok().map(Duration::from_millis);
         let end = End { outcome: Outcome::parse(part()?)?, at, took };
         Some(Self { slot, triggered: part() == Some("trigger"), end })
+    }
+}
+
+/// The candidate and the reason of the newest failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureDetail {
+    /// The `at` of that failure. A leader that does not know this field may have recorded another failure since.
+    pub at: Timestamp,
+    /// The name of the candidate that reported the failure.
+    pub candidate: String,
+    /// The beginning of the reason, in one line; empty if there is none.
+    pub reason: String,
+}
+
+impl FailureDetail {
+    /// Three lines.
+    pub(super) fn write(&self) -> String {
+        format!("{}\n{}\n{}", self.at.to_rfc3339(), self.candidate, self.reason)
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.splitn(3, '\n');
+        let mut line = || lines.next();
+        let (at, candidate, reason) = (Timestamp::parse(line()?)?, line()?, line()?);
+        let fits =
+            is_fit(candidate, LONGEST_NAME) && reason.len() <= LONGEST_REASON && is_plain(reason);
+        fits.then(|| Self { at, candidate: candidate.into(), reason: reason.into() })
+    }
+}
+
+/// The slots without a turn before the newest claimed slot that had any before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissedSlots {
+    /// The slot that was claimed after them.
+    pub slot: Timestamp,
+    /// Their number, up to 1000.
+    pub count: u32,
+}
+
+impl MissedSlots {
+    pub(super) fn write(&self) -> String {
+        format!("{}/{}", self.slot.to_rfc3339(), self.count)
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (slot, count) = text.split_once('/')?;
+        Some(Self { slot: Timestamp::parse(slot)?, count: count.parse().ok()? })
     }
 }
 

@@ -47,7 +47,7 @@ impl Life {
 
     /// The turn after one that ended so.
     fn turn_after(&mut self, outcome: Outcome) -> Turn {
-        let report = self.step(Some(Event::TurnEnded(outcome)));
+        let report = self.step(Some(Event::TurnEnded(outcome.into())));
         report.run.unwrap_or_else(|| self.turn())
     }
 
@@ -101,7 +101,7 @@ fn a_turn_that_the_host_never_began_is_no_attempt() {
 fn the_next_leader_is_told_of_a_turn_that_the_host_of_one_that_left_never_began() {
     let mut life = Life::new(TWICE);
     let turn = life.turn();
-    life.step(Some(Event::Leave(Some(Outcome::NotStarted))));
+    life.step(Some(Event::Leave(Some(Outcome::NotStarted.into()))));
     let finished = Finished { slot: turn.slot, outcome: Outcome::NotStarted };
     assert_eq!(life.blob.record().finished, Some(finished));
     let mut next = Life { blob: std::mem::take(&mut life.blob), ..Life::new(TWICE) };
@@ -132,7 +132,7 @@ fn a_turn_that_began_and_was_cut_off_is_an_attempt() {
     life.candidate.slow = Some(("renew lease", seconds(20)));
     assert!((0..20).any(|_| life.step(None).ending.is_some()), "it leads on");
     life.candidate.slow = None;
-    life.step(Some(Event::TurnEnded(Outcome::CutOff)));
+    life.step(Some(Event::TurnEnded(Outcome::CutOff.into())));
     for _ in 0..30 {
         assert_eq!(life.step(None).run, None);
     }
@@ -220,7 +220,7 @@ fn a_later_attempt_whose_turn_never_began_is_no_attempt_either() {
         let settings = &[settings, &[(variable::MAX_ATTEMPTS, "3")]].concat();
         let mut life = Life::new(settings);
         assert_eq!(life.turn().attempt, 1);
-        assert_eq!(life.step(Some(Event::TurnEnded(Outcome::Failed))).run, None);
+        assert_eq!(life.step(Some(Event::TurnEnded(Outcome::Failed.into()))).run, None);
         for _ in 0..5 {
             if !life.blob.record().is_ended() {
                 assert_eq!(life.step(None).run, None);
@@ -241,7 +241,7 @@ fn a_turn_that_the_host_never_began_is_no_attempt_when_it_says_so_too_late() {
         life.candidate.slow = Some(("renew lease", seconds(20)));
         assert!((0..20).any(|_| life.step(None).ending.is_some()), "it leads on");
         life.candidate.slow = None;
-        life.step(Some(Event::TurnEnded(Outcome::NotStarted)));
+        life.step(Some(Event::TurnEnded(Outcome::NotStarted.into())));
         assert_eq!(life.turn().attempt, 1);
     }
 }

@@ -77,7 +77,7 @@ fn claims_are_beats_and_renewals_are_not() {
         ran += usize::from(report.run.is_some());
         wait(&mut leader, &report);
         if report.run.is_some() {
-            leader.step(Some(Event::TurnEnded(Outcome::Succeeded)), available);
+            leader.step(Some(Event::TurnEnded(Outcome::Succeeded.into())), available);
         }
     }
     assert!(ran >= 4, "{ran}");

@@ -68,7 +68,7 @@ fn one_date_from_the_future_moves_no_slot() {
     let (mut renewals, mut slots) = (0, Vec::new());
     while candidate.now < seconds(160) {
         let called = candidate.now;
-        let event = (!slots.is_empty()).then_some(Event::TurnEnded(Outcome::Succeeded));
+        let event = (!slots.is_empty()).then_some(Event::TurnEnded(Outcome::Succeeded.into()));
         let report = candidate.step(event, |o, at| {
             renewals += usize::from(matches!(o, Operation::Renew { .. }));
             let odd = matches!(o, Operation::Renew { .. }) && renewals % 3 == 0;
@@ -90,7 +90,7 @@ fn a_clock_of_the_service_that_was_set_is_followed_with_its_second_answer() {
         let mut slots = Vec::new();
         while candidate.now < seconds(140) {
             let called = candidate.now;
-            let event = (!slots.is_empty()).then_some(Event::TurnEnded(Outcome::Succeeded));
+            let event = (!slots.is_empty()).then_some(Event::TurnEnded(Outcome::Succeeded.into()));
             let report = candidate.step(event, |o, at| {
                 dated(available(o, at), ORIGIN_SECONDS + at.as_secs() + ahead)
             });

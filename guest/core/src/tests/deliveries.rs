@@ -40,7 +40,7 @@ fn at_work(settings: &[(&str, &str)]) -> (Candidate, Turn) {
 fn a_success_is_on_record_before_anything_else_happens() {
     let (mut candidate, turn) = at_work(AT_LEAST_ONCE);
     assert_eq!((turn.slot, turn.attempt), (slot("07:10:00"), 1));
-    candidate.step(Some(Event::TurnEnded(Outcome::Succeeded)), available);
+    candidate.step(Some(Event::TurnEnded(Outcome::Succeeded.into())), available);
     assert_eq!(candidate.verbs(), ["write record"]);
     let succeeded = Finished { slot: turn.slot, outcome: Outcome::Succeeded };
     assert_eq!(written(&candidate.asked[0]).finished, Some(succeeded));
@@ -50,7 +50,7 @@ fn a_success_is_on_record_before_anything_else_happens() {
 fn a_turn_that_went_wrong_is_repeated_after_a_rest_and_then_abandoned() {
     let (mut candidate, _) = at_work(AT_LEAST_ONCE);
     let ended = candidate.now;
-    let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed)), available);
+    let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed.into())), available);
     assert_eq!(report.run, None, "not at once");
     let turn = turn_within(&mut candidate, report, 3).unwrap();
     assert_eq!((turn.slot, turn.attempt, turn.past_due), (slot("07:10:00"), 2, false));
@@ -58,7 +58,7 @@ fn a_turn_that_went_wrong_is_repeated_after_a_rest_and_then_abandoned() {
     let claim = written(&candidate.asked[0]);
     assert_eq!(claim.last, Some(LastSlot { slot: turn.slot, attempt: 2 }));
 
-    let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed)), available);
+    let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed.into())), available);
     assert_eq!(report.problems[0].class, ProblemClass::Work);
     assert!(
         report.problems[0].detail.contains("abandoned after its last attempt (2)"),
@@ -98,7 +98,7 @@ fn a_value_has_its_turn_before_the_slots_and_never_again() {
     assert_eq!((started.slot, started.attempt, started.outcome), (turn.slot, 1, None));
     assert_eq!(claim.last.unwrap().attempt, 0, "no slot was claimed");
 
-    candidate.step(Some(Event::TurnEnded(Outcome::Failed)), available);
+    candidate.step(Some(Event::TurnEnded(Outcome::Failed.into())), available);
     let ended = written(&candidate.asked[0]);
     assert_eq!(ended.started.as_ref().unwrap().outcome, Some(Outcome::Failed));
     assert_eq!(ended.finished, None, "no slot ended");
@@ -119,7 +119,7 @@ fn a_value_needs_no_timer() {
     let report = candidate.lead();
     let turn = turn_within(&mut candidate, report, 2).unwrap();
     assert_eq!(turn.value.as_deref(), Some("v2"));
-    let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded)), available);
+    let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded.into())), available);
     assert_eq!(candidate.verbs(), ["write record"]);
     assert_eq!(turn_within(&mut candidate, report, 5), None);
 }

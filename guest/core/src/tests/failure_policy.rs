@@ -18,7 +18,7 @@ fn turn_after(candidate: &mut Candidate, wait: Duration) -> Turn {
 }
 
 fn ended(candidate: &mut Candidate, outcome: Outcome) -> Report {
-    candidate.step(Some(Event::TurnEnded(outcome)), available)
+    candidate.step(Some(Event::TurnEnded(outcome.into())), available)
 }
 
 fn work_failed(report: &Report) -> bool {
@@ -175,7 +175,7 @@ fn work_that_failed_while_the_lease_was_lost_keeps_the_candidate_out_too() {
 #[test]
 fn the_outcome_is_written_before_leaving_too_but_once() {
     let (mut candidate, turn) = at_work(&[]);
-    let report = candidate.step(Some(Event::Leave(Some(Outcome::Succeeded))), available);
+    let report = candidate.step(Some(Event::Leave(Some(Outcome::Succeeded.into()))), available);
     assert_eq!(report.role, Role::Left);
     assert_eq!(candidate.verbs(), ["write record", "release lease"]);
     let Operation::WriteMetadata { if_match, .. } = &candidate.asked[0].operation else { panic!() };
@@ -202,7 +202,7 @@ fn the_last_write_never_keeps_the_release_waiting_for_long() {
     for reply in replies {
         let (mut candidate, _) = at_work(&[]);
         let called = candidate.now;
-        candidate.step(Some(Event::TurnEnded(Outcome::Trapped)), |o, at| match o {
+        candidate.step(Some(Event::TurnEnded(Outcome::Trapped.into())), |o, at| match o {
             Operation::WriteMetadata { .. } => reply(o, at),
             _ => available(o, at),
         });
@@ -237,7 +237,7 @@ fn a_write_under_way_is_not_followed_by_another_when_leaving() {
     let (mut candidate, _) = at_work(&[]);
     candidate.now += seconds(4);
     candidate.step(None, available); // renews
-    let failed = Some(Event::TurnEnded(Outcome::Failed));
+    let failed = Some(Event::TurnEnded(Outcome::Failed.into()));
     candidate.step(failed, |o, at| refusal(o, at, 503, "ServerBusy"));
     assert_eq!(candidate.verbs()[0], "write record", "the next claim, which stays in doubt");
     candidate.step(Some(Event::Leave(None)), available);

@@ -81,7 +81,7 @@ fn files_that_fit_together_no_more_are_what_they_were_and_the_leader_leads_on() 
     let mut ran = 0;
     place.write("/run/string", other);
     for _ in 0..60 {
-        let event = (ran > 0).then_some(Event::TurnEnded(Outcome::Succeeded));
+        let event = (ran > 0).then_some(Event::TurnEnded(Outcome::Succeeded.into()));
         let (next, _) = place.step(Some(&report.state), now, event, available);
         assert!(matches!(next.role, Role::Leading(_)), "at {now:?}: {next:?}");
         ran += u32::from(next.run.is_some());
@@ -203,7 +203,7 @@ fn a_wish_to_leave_that_is_repeated_does_not_lose_the_outcome_of_the_turn() {
     }
     assert!(report.run.is_some(), "{report:?}");
     for outcome in [Some(Outcome::Succeeded), None] {
-        let event = Some(Event::Leave(outcome));
+        let event = Some(Event::Leave(outcome.map(Into::into)));
         candidate.state = Some(Report::undone(candidate.state.as_deref(), event, &[]).state);
     }
     candidate.step(None, available);

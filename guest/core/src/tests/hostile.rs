@@ -164,7 +164,7 @@ fn a_term_that_no_election_reaches_is_refused_and_nothing_is_acquired() {
             });
             assert!(asked.iter().all(|asked| asked.operation.name() == "read blob"), "{term}");
             assert!((15..60).contains(&asked.len()), "and looks again, for ever");
-            assert!(told.iter().all(|t| t.class == ProblemClass::Configuration), "{told:?}");
+            assert!(told.iter().all(|t| t.class == ProblemClass::UnusableBlob), "{told:?}");
             let words = &told[0].detail;
             assert!(words.contains(&term.to_string()) && words.contains("delete"), "{words}");
         }
@@ -185,7 +185,7 @@ fn a_look_for_people_tells_of_such_a_term_too() {
     let look = Operation::Read { lease: None };
     let reply = seen(&look, seconds(100), "available", &incumbent(u64::MAX / 2)).unwrap();
     let problem = Snapshot::read(&reply, &candidate.settings, instant(seconds(100))).unwrap_err();
-    assert_eq!(problem.class, ProblemClass::Configuration);
+    assert_eq!(problem.class, ProblemClass::UnusableBlob);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_record_with_no_room_for_what_a_leader_writes_is_refused_and_nothing_is_acqu
             _ => available(o, at),
         });
         assert!(asked.iter().all(|asked| asked.operation.name() == "read blob"));
-        assert!(told.iter().all(|t| t.class == ProblemClass::Configuration), "{told:?}");
+        assert!(told.iter().all(|t| t.class == ProblemClass::UnusableBlob), "{told:?}");
         assert!(told[0].detail.contains("too large"), "{told:?}");
     }
 }
@@ -228,14 +228,19 @@ fn what_a_leader_writes_after_it_won_has_room_too() {
         if !matches!(report.role, Role::Leading(_)) {
             continue;
         }
-        let (mut asked, mut event) = (Vec::new(), None);
+        let (mut asked, mut event, mut failed) = (Vec::new(), None, true);
         for round in 0..40 {
             let called = candidate.now;
             let report = candidate.step(event.take(), available);
             asked.append(&mut candidate.asked.clone());
             candidate.now = candidate.now.max(called + report.again_in);
             event = match round {
-                _ if report.run.is_some() => Some(Event::TurnEnded(Outcome::Succeeded)),
+                _ if report.run.is_some() => {
+                    let reason = failed.then(|| longest("(", 300));
+                    let outcome = if failed { Outcome::Failed } else { Outcome::Succeeded };
+                    failed = false;
+                    Some(Event::TurnEnded(TurnResult { outcome, reason }))
+                }
                 20 => Some(Event::HandOver(texts[3].clone())),
                 _ => None,
             };
@@ -243,6 +248,8 @@ fn what_a_leader_writes_after_it_won_has_room_too() {
         let written = records(&asked);
         assert!(written.iter().any(|(_, record)| record.successor.is_some()), "{unknown}");
         assert!(written.iter().any(|(_, record)| record.started.is_some()), "{unknown}");
+        let reason = |record: &Record| record.failure_detail.as_ref().map(|d| d.reason.len());
+        assert!(written.iter().any(|(_, record)| reason(record) == Some(200)), "{unknown}");
         largest = largest.max(written.iter().map(|(written, _)| size(written)).max().unwrap());
     }
     assert!((6_500..=8_192).contains(&largest), "{largest}");

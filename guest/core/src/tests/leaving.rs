@@ -117,7 +117,7 @@ fn nothing_is_released_and_no_term_won_before_the_handler_was_seen_stopped() {
         assert!(report.again_in > millis(0));
         candidate.now += report.again_in;
     }
-    let report = candidate.step(Some(Event::TurnEnded(Outcome::CutOff)), available);
+    let report = candidate.step(Some(Event::TurnEnded(Outcome::CutOff.into())), available);
     assert_eq!(candidate.verbs()[0], "release lease");
     assert!(matches!(report.role, Role::Leading(_)), "and contends again at once");
 }
@@ -131,7 +131,7 @@ fn a_lost_lease_waits_for_the_handler_too() {
     candidate.now += seconds(10);
     candidate.step(None, available);
     assert_eq!(candidate.verbs(), [""; 0]);
-    let report = candidate.step(Some(Event::TurnEnded(Outcome::CutOff)), available);
+    let report = candidate.step(Some(Event::TurnEnded(Outcome::CutOff.into())), available);
     candidate.now += report.again_in;
     candidate.step(None, available);
     assert_eq!(candidate.verbs()[0], "read blob", "there is nothing to release");

@@ -243,8 +243,8 @@ fn nothing_waits_for_a_look() {
     let (mut looks, until) = (0, candidate.now + seconds(700));
     while candidate.now < until {
         let began = candidate.now;
-        let event =
-            (candidate.now.subsec_millis() > 300).then_some(Event::TurnEnded(Outcome::Succeeded));
+        let event = (candidate.now.subsec_millis() > 300)
+            .then_some(Event::TurnEnded(Outcome::Succeeded.into()));
         let report = candidate.step(event, &slow);
         for asked in candidate
             .asked

@@ -178,7 +178,7 @@ impl World {
             None => {
                 if runner.turn_ends.is_some_and(|ends| ends <= now) {
                     runner.turn_ends = None;
-                    runner.events.push_back(Event::TurnEnded(Outcome::Succeeded));
+                    runner.events.push_back(Event::TurnEnded(Outcome::Succeeded.into()));
                 }
                 let (event, state) = (runner.events.pop_front(), runner.state.take());
                 let (settings, state) = (runner.settings, state.as_deref());

@@ -98,8 +98,8 @@ proptest! {
         }
         let event = match event {
             0 => None,
-            1 => Some(Event::TurnEnded(Outcome::Failed)),
-            2 => Some(Event::Leave(Some(Outcome::Succeeded))),
+            1 => Some(Event::TurnEnded(Outcome::Failed.into())),
+            2 => Some(Event::Leave(Some(Outcome::Succeeded.into()))),
             _ => Some(Event::ResetSlot),
         };
         survives(state, seconds(now), event);

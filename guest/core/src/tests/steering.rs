@@ -38,7 +38,7 @@ fn the_turn_that_runs_comes_to_its_end_first_and_its_outcome_is_written() {
     candidate.now += seconds(5);
     let report = candidate.step(None, available);
     assert!(report.renewed && report.wind_down && report.run.is_none(), "{report:?}");
-    let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded)), available);
+    let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded.into())), available);
     assert!(resigned(&report) && report.run.is_none(), "{report:?}");
     assert_eq!(candidate.verbs(), ["write record", "release lease"]);
     assert_eq!(written(&candidate.asked[0]).finished.unwrap().outcome, Outcome::Succeeded);
@@ -120,7 +120,7 @@ fn a_leader_resigns_after_its_longest_tenure_between_two_turns() {
     let mut turn_ends = None;
     let end = loop {
         let ends = turn_ends.filter(|at| *at <= candidate.now);
-        let event = ends.map(|_| Event::TurnEnded(Outcome::Succeeded));
+        let event = ends.map(|_| Event::TurnEnded(Outcome::Succeeded.into()));
         turn_ends = turn_ends.filter(|at| *at > candidate.now);
         let report = candidate.step(event, available);
         assert!(!report.wind_down);

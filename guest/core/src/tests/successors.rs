@@ -53,7 +53,7 @@ fn a_successor_gives_back_at_once_a_lease_with_whose_record_it_cannot_lead() {
         assert!(!asked.contains(&"acquire lease"), "{words}: {asked:?}");
         assert!(!asked.contains(&"write record"), "{words}: {asked:?}");
         let told =
-            told.iter().any(|t| t.class == ProblemClass::Configuration && t.detail.contains(words));
+            told.iter().any(|t| t.class == ProblemClass::UnusableBlob && t.detail.contains(words));
         assert!(told, "{words}");
     }
 }

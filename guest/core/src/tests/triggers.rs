@@ -37,7 +37,7 @@ fn runs(candidate: &mut Candidate) -> Turn {
 }
 
 fn ends(candidate: &mut Candidate, outcome: Outcome) -> Report {
-    candidate.step(Some(Event::TurnEnded(outcome)), available)
+    candidate.step(Some(Event::TurnEnded(outcome.into())), available)
 }
 
 /// The record as a leader wrote it last.

@@ -55,7 +55,7 @@ fn turns_do_not_overlap_and_renewals_go_on_beside_them() {
         assert_eq!(candidate.verbs(), ["renew lease"]);
         assert_eq!(report.run, None);
     }
-    let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded)), available);
+    let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded.into())), available);
     let turn = report.run.unwrap();
     assert!(turn.past_due, "one turn stands for those that were missed meanwhile");
     let claim = written(&candidate.asked[0]);
@@ -69,7 +69,7 @@ fn an_outcome_is_written_by_itself_when_the_next_claim_is_far_away() {
     candidate.now = seconds(599);
     let report = candidate.lead();
     next_turn(&mut candidate, report);
-    let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed)), available);
+    let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed.into())), available);
     assert_eq!(written(&candidate.asked[0]).finished.unwrap().outcome, Outcome::Failed);
     assert_eq!(report.run, None);
     candidate.step(None, available);
@@ -84,7 +84,7 @@ fn verbs_at_the_end(more: &[(&str, &str)], took: Duration) -> (Vec<&'static str>
     // So that no renewal is due.
     candidate.step(None, available);
     candidate.now += took;
-    let (renews, outcome) = (candidate.now, Event::TurnEnded(Outcome::Succeeded));
+    let (renews, outcome) = (candidate.now, Event::TurnEnded(Outcome::Succeeded.into()));
     candidate.step(Some(outcome), available);
     assert!(candidate.now < renews + seconds(1));
     (candidate.verbs(), candidate)
@@ -133,7 +133,7 @@ fn turns_are_reported_when_they_are_news() {
     }
     let turns = report.turns.unwrap();
     assert_eq!((turns.last_slot.unwrap().slot, next(&turns)), (slot("07:02:00"), slot("07:02:30")));
-    let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed)), available);
+    let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed.into())), available);
     let turns = report.turns.unwrap();
     assert_eq!(turns.last_failure.unwrap().slot, slot("07:02:00"));
     assert_eq!(turns.last_success, None);
@@ -147,7 +147,7 @@ fn a_renewal_that_is_due_too_does_not_keep_the_outcome_away() {
     next_turn(&mut candidate, report);
     candidate.now += seconds(4);
     let called = candidate.now;
-    let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded)), available);
+    let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded.into())), available);
     assert_eq!(candidate.verbs(), ["renew lease"]);
     assert!(called + report.again_in <= candidate.now, "{:?}", report.again_in);
     candidate.step(None, available);
@@ -315,4 +315,55 @@ fn a_renewal_goes_before_a_claim_that_is_under_way() {
     assert_eq!(candidate.verbs(), ["renew lease"], "and the host hears of it at once");
     candidate.step(None, available);
     assert_eq!(candidate.verbs()[0], "read blob");
+}
+
+/// The record tells why a turn failed, and that slots had no turn.
+#[test]
+fn the_reason_of_a_failure_and_missed_slots_are_on_record() {
+    let mut candidate = Candidate::new(&[(variable::EVERY, "1m")]);
+    let stale = Record {
+        last: Some(LastSlot {
+            slot: Timestamp((ORIGIN_SECONDS / 60 * 60 - 600) * 1_000_000_000),
+            attempt: 1,
+        }),
+        schedule: Some("every 1m".into()),
+        ..Record::read(&incumbent(9)).unwrap().unwrap()
+    };
+    let service = |o: &Operation, at| match o {
+        Operation::Read { .. } => seen(o, at, "available", &stale.write()),
+        _ => available(o, at),
+    };
+    let mut report = candidate.step(None, service);
+    let mut claimed = None;
+    for _ in 0..10 {
+        let claim = candidate.asked.iter().filter(|asked| asked.operation.name() == "write record");
+        claimed = claim.map(written).filter(|record| record.missed.is_some()).last().or(claimed);
+        if report.run.is_some() {
+            break;
+        }
+        candidate.now += report.again_in;
+        report = candidate.step(None, service);
+    }
+    let turn = report.run.expect("a turn");
+    assert!(turn.missed > 0);
+    let missed = claimed.expect("a claim").missed.expect("missed slots");
+    assert_eq!((missed.slot, missed.count), (turn.slot, turn.missed));
+    candidate.now += seconds(2);
+    let result =
+        TurnResult { outcome: Outcome::Failed, reason: Some("exit code 3\nno table".into()) };
+    let mut report = candidate.step(Some(Event::TurnEnded(result)), service);
+    for _ in 0..10 {
+        let mut writes =
+            candidate.asked.iter().filter(|asked| asked.operation.name() == "write record");
+        if let Some(detail) = writes.find_map(|asked| written(asked).failure_detail) {
+            assert_eq!(
+                (detail.candidate.as_str(), detail.reason.as_str()),
+                ("here", "exit code 3 no table")
+            );
+            return;
+        }
+        candidate.now += report.again_in;
+        report = candidate.step(None, service);
+    }
+    panic!("no failure on record");
 }

@@ -61,7 +61,7 @@ fn the_next_leader_has_a_turn_of_its_own_with_a_later_slot() {
 fn when_it_ends_well_the_leadership_does_too() {
     let mut candidate = daemon(&[]);
     runs(&mut candidate);
-    let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded)), available);
+    let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded.into())), available);
     let reason = report.ending.map(|ending| ending.reason);
     assert_eq!(reason, Some(EndingReason::Resigned));
     assert_eq!(candidate.verbs(), ["write record", "release lease"]);
@@ -71,7 +71,7 @@ fn when_it_ends_well_the_leadership_does_too() {
 fn when_it_fails_this_candidate_stays_out_for_a_while() {
     let mut candidate = daemon(&[]);
     runs(&mut candidate);
-    let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed)), available);
+    let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed.into())), available);
     let reason = report.ending.map(|ending| ending.reason);
     assert_eq!(reason, Some(EndingReason::WorkFailed));
     assert_eq!(report.problems[0].class, ProblemClass::Work);

@@ -90,7 +90,7 @@ fn follows_whoever_holds_the_lease_and_looks_again_within_the_poll() {
     }
 }
 
-/// It is no candidate's, whoever is on record.
+/// Such a lease is no candidate's, whatever the record says.
 #[test]
 fn a_lease_without_an_end_is_nobodys() {
     let mut beats = incumbent(9);
@@ -99,9 +99,7 @@ fn a_lease_without_an_end_is_nobodys() {
     {
         beats.insert(name.into(), value.into());
     }
-    for (settings, record) in
-        [(&[][..], incumbent(9)), (&[(variable::FAILOVER, "3s")], beats)]
-    {
+    for (settings, record) in [(&[][..], incumbent(9)), (&[(variable::FAILOVER, "3s")], beats)] {
         let mut candidate = Candidate::new(settings);
         for look in 0..20 {
             let report = candidate.step(None, |o, at| match o {
@@ -109,7 +107,7 @@ fn a_lease_without_an_end_is_nobodys() {
                 _ => available(o, at),
             });
             assert_eq!(report.role, Role::Undecided);
-            // It is neither acquired nor broken, also after the promise on record.
+            // The lease is neither acquired nor broken, also after the promise on record.
             assert_eq!(candidate.verbs(), ["read blob"], "{look}");
             if look == 0 {
                 assert_eq!(report.problems[0].class, ProblemClass::ForeignLease);
@@ -444,7 +442,7 @@ fn a_conflict_that_is_none_of_the_protocol_is_told_and_not_asked_hotly() {
 fn a_term_that_cannot_rise_is_refused() {
     let mut candidate = Candidate::new(&[]);
     let report = candidate.step(None, |o, at| seen(o, at, "expired", &incumbent(u64::MAX)));
-    assert_eq!(report.problems[0].class, ProblemClass::Configuration);
+    assert_eq!(report.problems[0].class, ProblemClass::UnusableBlob);
     // One date alone is not trusted with that.
     assert_eq!(candidate.verbs(), ["read blob", "read blob"]);
 }

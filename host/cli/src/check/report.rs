@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
-use tenure::contract::schedule_words_and_text;
+use tenure::contract::{ClockDifference, schedule_words_and_text};
 use tenure::program::local;
 #[cfg(unix)]
 use tenure::program::supervisor::{Visibility, visibility};
@@ -29,6 +29,8 @@ pub(super) struct Checked<'c> {
     pub candidacy: &'c Candidacy,
     /// What came of it, with what people should know. None: nobody was asked.
     pub asked: Option<(Asked, String)>,
+    /// This machine's clock is wrong by that.
+    pub clock: Option<ClockDifference>,
 }
 
 /// What came of asking for an election.
@@ -55,7 +57,7 @@ pub(super) fn as_json(checked: &[Checked<'_>], notes: &[String]) -> String {
 fn object(checked: &Checked<'_>) -> Value {
     let Understood { election, candidate, agenda, lease, failover, account, credential, .. } =
         &checked.candidacy.understood;
-    let turns = turns(agenda, now());
+    let turns = turns(agenda, now(checked));
     let asked = checked.asked.as_ref();
     let reached =
         asked.map(|(asked, detail)| json!({ "ok": *asked == Asked::Reached, "detail": detail }));
@@ -71,6 +73,7 @@ fn object(checked: &Checked<'_>) -> Value {
         "account": account,
         "credential": credential,
         "reached": reached,
+        "clock": checked.clock.map(|difference| difference.to_string()),
         "notes": notes(checked.candidacy),
     })
 }
@@ -149,7 +152,7 @@ fn rows(checked: &Checked<'_>) -> Vec<(&'static str, String)> {
         delay => format!(", delayed by {} (--jitter)", format_duration(delay)),
     };
     rows.push(("schedule", format!("{schedule}{delay}{}", rules(&understood.agenda))));
-    let turns = turns(&understood.agenda, now());
+    let turns = turns(&understood.agenda, now(checked));
     let names = ["next turns"].into_iter().chain(std::iter::repeat(""));
     rows.extend(names.zip(turns.into_iter().map(|turn| turn.for_people())));
     rows.push(("work", work(&understood.work)));
@@ -170,6 +173,9 @@ fn rows(checked: &Checked<'_>) -> Vec<(&'static str, String)> {
             Asked::Unusable => "UNUSABLE",
         };
         rows.push((name, detail.clone()));
+    }
+    if let Some(difference) = &checked.clock {
+        rows.push(("clock", difference.to_string()));
     }
     rows.extend(notes(checked.candidacy).into_iter().map(|note| ("note", note.to_owned())));
     rows
@@ -208,12 +214,13 @@ impl TurnTime {
     }
 }
 
-fn now() -> Timestamp {
-    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    Timestamp(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+/// The service's time of day, as far as it is known.
+fn now(checked: &Checked<'_>) -> Timestamp {
+    let here = crate::look::now();
+    Timestamp(checked.clock.map_or(here, |difference| difference.corrected(here)))
 }
 
-/// The next turns of the timer, as this machine's clock has it now.
+/// The next turns of the timer after `now`.
 fn turns(agenda: &Agenda, now: Timestamp) -> Vec<TurnTime> {
     let Some(schedule) = &agenda.schedule else { return Vec::new() };
     let delay = u64::try_from(agenda.delay.as_nanos()).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! What keeps a lock from being acquired, by the summaries of its candidate.
+//! Obstacles to acquiring a lock, by the summaries of its candidate.
 
 use tenure::program::server::Summary;
 
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(found, [Some(Unusable)]);
         // Its lease may end.
         assert_eq!(hindrances(&[("undecided", "foreign-lease", false)]), [Some(NotFree)]);
-        // It is about another blob, or of the moment before.
+        // A leader reports a problem of the moment before.
         assert_eq!(hindrances(&[("leading", "unusable-blob", false)]), [None]);
     }
 

@@ -19,6 +19,8 @@ fn turns() -> Turns {
         triggered: None,
         last_success: Some(ended(50, Outcome::Succeeded, Some(2_950_000_000))),
         last_failure: Some(ended(55, Outcome::Failed, Some(12_000_000))),
+        failure_detail: None,
+        missed: None,
         next: Some(NextTurn { slot: 70 * SECOND, at: 70 * SECOND }),
     }
 }

@@ -314,6 +314,8 @@ mod tests {
                 triggered: None,
                 last_success: None,
                 last_failure: None,
+                failure_detail: None,
+                missed: None,
                 next: None,
             },
             ahead: None,

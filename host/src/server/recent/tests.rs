@@ -15,6 +15,8 @@ fn nightly() -> Turns {
         triggered: None,
         last_success: Some(end(SLOT - 2 * DAY, Outcome::Succeeded)),
         last_failure: Some(end(SLOT, Outcome::Failed)),
+        failure_detail: None,
+        missed: None,
         next: Some(NextTurn { slot: SLOT + DAY, at: SLOT + DAY }),
     }
 }
@@ -61,6 +63,8 @@ fn a_turn_that_runs_is_told_as_such_until_it_ends_whatever_the_record_says_of_it
         finished,
         last_success: None,
         last_failure: Some(end(SLOT, Outcome::Failed)),
+        failure_detail: None,
+        missed: None,
         next: None,
         started: None,
         triggered: None,

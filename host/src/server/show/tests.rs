@@ -6,7 +6,7 @@ use crate::clock::{BootClock, Clock as _};
 use crate::contract::ExchangeResult::{Declined, Done, Unavailable};
 use crate::contract::{
     Ended, EndingReason, Finished, Incumbent, LastSlot, Listed, NextTurn, Outcome, Report, Role,
-    Turns, rfc3339,
+    Turns, rfc3339, wall,
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event, Reason};
@@ -163,6 +163,8 @@ fn nightly() -> Turns {
         triggered: None,
         last_success: Some(ended(slot - DAY, Outcome::Succeeded)),
         last_failure: Some(ended(slot, Outcome::Failed)),
+        failure_detail: None,
+        missed: None,
         next: Some(NextTurn { slot: slot + DAY, at: slot + DAY }),
     }
 }

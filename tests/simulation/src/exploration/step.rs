@@ -85,7 +85,7 @@ impl Process {
             return None;
         }
         let event = word.map(|word| match word {
-            Word::CutOff => Event::TurnEnded(Outcome::CutOff),
+            Word::CutOff => Event::TurnEnded(Outcome::CutOff.into()),
             Word::Leave => Event::Leave(None),
             Word::HandOver => Event::HandOver(scope.other(self.candidate).into()),
         });

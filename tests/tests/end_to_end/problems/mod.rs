@@ -27,6 +27,11 @@ async fn a_lease_without_an_end_is_ended_by_break() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_is_off_is_reported_once() {
+    Scene::set(Cause::Behind(10)).await.clock("this machine's clock is 10m behind").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_is_told_what_became_of_its_lease() {
     let rows = HELD.iter().map(|row| async move { Scene::sound().await.leader(row).await });
     let wrong = at_a_time(3, rows).await;

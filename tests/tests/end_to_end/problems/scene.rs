@@ -176,10 +176,36 @@ impl Scene {
             // Lines are wrapped.
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             if ended != Some(code) || !text.contains(wanted) {
-                wrong.push(self.wrong(arguments[0], &format!("{wanted}, {code}"), format!("{ended:?} {text}")));
+                wrong.push(self.wrong(
+                    arguments[0],
+                    &format!("{wanted}, {code}"),
+                    format!("{ended:?} {text}"),
+                ));
             }
         }
         wrong
+    }
+
+    /// `check` and a candidate report a clock that is off. The candidate reports it once.
+    pub async fn clock(&self, wanted: &str) {
+        let mut check = Command::new(PROGRAM);
+        check.args(["check", "--json", "--every", "1h", "--election", ELECTION, "--", "true"]);
+        let (code, json, text) = self.answered(check).await;
+        assert_eq!(code, Some(0), "{text}");
+        let clock = json["elections"][0]["clock"].as_str().unwrap_or_default();
+        assert!(clock.contains(wanted), "{text}");
+        // By the service's clock the next turn comes within the hour.
+        let next = json["elections"][0]["next_turns"][0].as_str().unwrap();
+        let next = chrono::DateTime::parse_from_rfc3339(next).unwrap();
+        let wait = next.with_timezone(&Utc) - (Utc::now() + TimeDelta::minutes(10));
+        assert!(wait > TimeDelta::minutes(-2) && wait <= TimeDelta::hours(1), "{text}");
+        let candidate = self.run();
+        assert_eq!(self.problem(&candidate, 0, ("clock", wanted)).await, [""; 0]);
+        candidate.event("elected", SOON).await;
+        let renewed = candidate.lines().len();
+        candidate.line("renewal", renewed, SOON, |line| line.name() == "renewed").await;
+        let reported = candidate.lines().into_iter().filter(|line| line.event["class"] == "clock");
+        assert_eq!(reported.count(), 1, "{}", candidate.transcript());
     }
 
     /// A lease without an end is reported, and is over when `tenure break` ended it.
