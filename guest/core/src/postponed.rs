@@ -7,10 +7,10 @@ use core::mem::discriminant;
 use core::time::Duration;
 
 use super::candidate::{files_of, recalls};
-use super::environment::{Environment, Remembered};
+use super::environment::{Environment, Files, Remembered};
 use super::problem::{Problem, ProblemClass};
 use super::report::{Event, Report, Role};
-use super::settings::{Complaint, Settings};
+use super::settings::{Complaint, Settings, variable};
 use super::state::Postponed;
 use tenure_base::prelude::*;
 
@@ -20,7 +20,8 @@ const PAUSE: Duration = Duration::from_secs(60);
 impl Settings {
     /// As [`Settings::read`] for a candidate that has state: where the settings cannot be used,
     /// because a file is just being replaced or replaced wrongly, all files are what they were when
-    /// they last could. The complaints are reported beside that.
+    /// they last could. So they are where a file leads to another account: the host granted the origins of the
+    /// account at the start, and the record is there. The complaints are reported beside that.
     ///
     /// # Errors
     /// As [`Settings::read`].
@@ -28,15 +29,50 @@ impl Settings {
         environment: impl Environment,
         state: Option<&[u8]>,
     ) -> Result<(Self, Vec<Complaint>), Vec<Complaint>> {
-        let complaints = match Self::read_from(&environment) {
-            Ok(settings) => return Ok((settings, Vec::new())),
-            Err(complaints) => complaints,
+        let read = Self::read_from(&environment);
+        let files = state.and_then(files_of);
+        let replaced = |files: &Files| read.as_ref().is_ok_and(|read| read.files == *files);
+        let Some(files) = files.filter(|files| !replaced(files)) else {
+            return read.map(|settings| (settings, Vec::new()));
         };
-        let Some(files) = state.and_then(files_of) else { return Err(complaints) };
         let remembered = Remembered { environment: &environment, files: &files };
-        match Self::read_from(&remembered) {
-            Ok(settings) => Ok((settings, complaints)),
-            Err(_) => Err(complaints),
+        match (Self::read_from(&remembered), read) {
+            (Ok(before), Ok(settings)) if !before.has_account_of(&settings) => {
+                let complaints = vec![before.other_account(&settings, &environment)];
+                Ok((before, complaints))
+            }
+            (_, Ok(settings)) => Ok((settings, Vec::new())),
+            (Ok(before), Err(complaints)) => Ok((before, complaints)),
+            (Err(_), Err(complaints)) => Err(complaints),
+        }
+    }
+
+    fn has_account_of(&self, other: &Self) -> bool {
+        let place = |settings: &Self| {
+            let account = &settings.account;
+            (account.origin().to_string(), account.prefix().to_string(), account.name().to_string())
+        };
+        place(self) == place(other)
+    }
+
+    /// The complaint of a candidate of this account about a file that leads to another one.
+    fn other_account(&self, other: &Self, environment: &impl Environment) -> Complaint {
+        let by_string = environment.variable(variable::CONNECTION_STRING_FILE).is_some();
+        let (before, now) = (&self.account, &other.account);
+        Complaint {
+            setting: if by_string {
+                variable::CONNECTION_STRING_FILE
+            } else {
+                variable::SAS_TOKEN_FILE
+            },
+            problem: format!(
+                "the file leads to the account {} at {} now, and led to {} at {} before",
+                now.name(),
+                now.origin(),
+                before.name(),
+                before.origin()
+            ),
+            advice: "restart this process to use another account or endpoint".into(),
         }
     }
 }

@@ -69,6 +69,38 @@ const ACCOUNT: (&str, &str) = (variable::ACCOUNT, "tenure");
 const STRING_FILE: (&str, &str) = ("AZURE_STORAGE_CONNECTION_STRING_FILE", "/run/string");
 const GOOD: &str = "AccountName=tenure;AccountKey=a2V5b25l";
 
+/// A candidate was granted the origins of its account at the start.
+#[test]
+fn a_file_that_leads_to_another_account_needs_a_restart_and_the_leader_leads_on() {
+    let place = Place::new(&[STRING_FILE]);
+    place.write("/run/string", GOOD);
+    let (mut report, _) = place.step(None, seconds(100), None, available);
+    for (n, other) in [
+        "AccountName=another;AccountKey=a2V5b25l",
+        "AccountName=tenure;AccountKey=a2V5b25l;BlobEndpoint=https://10.0.0.5/tenure",
+        "AccountName=tenure;AccountKey=a2V5b25l;EndpointSuffix=core.example",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        place.write("/run/string", other);
+        let now = seconds(104 + 2 * n as u64);
+        let (next, _) = place.step(Some(&report.state), now, None, available);
+        assert!(matches!(next.role, Role::Leading(_)), "{other}: {next:?}");
+        let problem = &next.problems[0];
+        assert_eq!(problem.class, ProblemClass::Configuration);
+        for words in [STRING_FILE.0, "restart this process", "What was read before is used"] {
+            assert!(problem.detail.contains(words), "{problem:?}");
+        }
+        assert!(!problem.detail.contains("a2V5"), "{problem:?}");
+        report = next;
+    }
+    // Another key of the same account is used.
+    place.write("/run/string", "AccountName=tenure;AccountKey=a2V5dHdv");
+    let (next, _) = place.step(Some(&report.state), seconds(171), None, available);
+    assert_eq!(next.problems, []);
+}
+
 /// Each of them alone is good, and the settings as a whole are not.
 #[test]
 fn files_that_fit_together_no_more_are_what_they_were_and_the_leader_leads_on() {
