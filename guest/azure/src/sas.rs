@@ -68,17 +68,17 @@ impl Sas {
         self.get("sr") == Some("b")
     }
 
+    /// True if it may allow the creation of containers: only a SAS of the account can, with resource type `c`.
+    pub fn may_create_containers(&self) -> bool {
+        let has = |name, letters: &[char]| self.get(name).is_some_and(|set| set.contains(letters));
+        has("srt", &['c']) && has("sp", &['c', 'w'])
+    }
+
     /// True if it permits the operations of a letter of `sp`. With a stored access policy (`si`) only the service
     /// knows, and this is true.
     pub fn permits(&self, letter: u8) -> bool {
         let letters = self.get("sp").unwrap_or_default();
         self.get("si").is_some() || letters.as_bytes().contains(&letter)
-    }
-
-    /// True if it may allow the creation of containers: only a SAS of the account can, with resource type `c`.
-    pub fn may_create_containers(&self) -> bool {
-        let has = |name, letters: &[char]| self.get(name).is_some_and(|set| set.contains(letters));
-        has("srt", &['c']) && has("sp", &['c', 'w'])
     }
 
     fn get(&self, name: &str) -> Option<&str> {

@@ -284,7 +284,7 @@ impl<'e> Reader<'e> {
         let priority = reader.priority();
         let max_tenure = reader.max_tenure(timings.as_ref());
         let warm_up = reader.warm_up();
-        let observes = reader.get(Settings::OBSERVE).is_some_and(|value| value == "true");
+        let observes = reader.observes();
         let coordinates = reader.get(Settings::COORDINATES).is_some_and(|value| value == "true");
         match (election, account, timings) {
             (Some(election), Some(chosen), Some(timings)) if reader.complaints.is_empty() => {

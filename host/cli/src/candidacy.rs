@@ -171,6 +171,7 @@ impl Candidacy {
             handler = Box::new(OfShare::new(*part, handler, Arc::new(coordinating)));
         }
         let runs_all = coordination.is_none() && configuration.part.is_none() && !observes;
+        let log = log.in_zone(understood.zone());
         Ok(Some(Self {
             understood,
             elector,

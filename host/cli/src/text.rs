@@ -329,6 +329,8 @@ mod tests {
             ended: Some("1970-01-01T03:00:09Z".into()),
             ago_ms: None,
             took_ms: None,
+            candidate: None,
+            reason: None,
         };
         let before = Box::new(Outlook { last_success: Some(success), ..Outlook::default() });
         let elapsed = Duration::from_millis(12);

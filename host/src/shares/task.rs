@@ -136,7 +136,7 @@ impl<H: Handler> Handler for OfShare<H> {
     }
 
     fn overtime(&self) -> Duration {
-        self.1.overtime()
+        self.work.overtime()
     }
 }
 

@@ -91,7 +91,7 @@ pub fn candidate(data: &[u8]) {
             let at = Timestamp::from_date(wall());
             event = Some(Event::Answered(Told { reply: script.raw(), at }));
         } else if report.run.is_some() {
-            event = Some(Event::TurnEnded(Outcome::Succeeded));
+            event = Some(Event::TurnEnded(Outcome::Succeeded.into()));
         }
         let _ = step.last_will(now, wall());
         if let Role::Leading(leadership) = &report.role {

@@ -94,6 +94,7 @@ fn records_of_earlier_versions_read_as_they_did() {
     let (failure_detail, missed) = (None, None);
     let read = Record {
         beat: None,
+        coordinator_term: None,
         delay,
         success,
         failure,

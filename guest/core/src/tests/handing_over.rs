@@ -94,6 +94,8 @@ fn the_lease_is_given_away_only_when_the_work_was_seen_stopped() {
     assert_eq!(scene.leader().as_deref(), Some("first"));
     let report = scene.step(0, None);
     assert!(report.wind_down, "{report:?}");
+    let limit = report.wind_down_limit.unwrap();
+    assert!(seconds(31) < limit && limit < seconds(40), "{limit:?}");
     let report = scene.step(0, Some(Event::TurnEnded(Outcome::CutOff.into())));
     assert_eq!(report.ending.map(|ending| ending.reason), Some(EndingReason::HandedOver));
     let verbs = scene.candidates[0].0.verbs();

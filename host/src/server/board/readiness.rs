@@ -108,6 +108,19 @@ impl Board {
         Readiness::NotReady(why)
     }
 
+    /// Its process cannot work until `ready` is true: [`Runner::when_ready`](crate::runner::Runner::when_ready).
+    pub fn when_ready(&self, ready: watch::Receiver<bool>) {
+        self.state().ready = Some(ready);
+    }
+
+    /// Returns whether it could lead and its process can work, and why not.
+    pub(in crate::server) fn takes_part(&self, now: Duration) -> Readiness {
+        if self.state().ready.as_ref().is_some_and(|ready| !*ready.borrow()) {
+            return Readiness::NotReady("the process is not ready yet (--ready-cmd)".to_owned());
+        }
+        self.readiness(now)
+    }
+
     /// The newest problem that keeps it from leading and from following, until that is over.
     pub(in crate::server) fn blocked(&self) -> Option<Told> {
         self.state().blocked.clone()
