@@ -103,8 +103,7 @@ impl Answer {
     pub fn read(operation: &Operation, status: u16, headers: &[(String, Vec<u8>)]) -> Answer {
         let headers = Headers(headers);
         let code = headers.get("x-ms-error-code").filter(|code| is_code(code)).map(String::from);
-        let etag =
-            headers.get("etag").filter(|etag| !etag.is_empty()).map(|etag| ETag(etag.into()));
+        let etag = headers.get("etag").and_then(ETag::read);
         let lease = headers.get("x-ms-lease-id").and_then(LeaseId::parse);
         let properties = match operation {
             Operation::Read { .. } | Operation::ReadSideBlob(_) | Operation::ReadContent { .. }

@@ -63,7 +63,7 @@ impl Entry {
         let age = age.and_then(|seconds| u64::try_from(seconds).ok());
         let etag = text_of(child(properties, "Etag")?);
         // A list leaves the quotes out.
-        let etag = format!("\"{}\"", etag.trim_matches('"'));
+        let etag = ETag::read(&format!("\"{}\"", etag.trim_matches('"')))?;
         let state = child(properties, "LeaseState").map(text_of);
         let free = ["available", "expired", "broken"];
         let leased = !state.is_some_and(|state| free.contains(&state.as_str()));
@@ -73,7 +73,7 @@ impl Entry {
             metadata.map(|one| (one.tag_name().name().to_ascii_lowercase(), text_of(one)));
         Some(Self {
             name,
-            etag: ETag(etag),
+            etag,
             age: Duration::from_secs(age.unwrap_or(0)),
             leased,
             metadata: metadata.collect(),

@@ -22,6 +22,14 @@ pub const API_VERSION: &str = "2021-12-02";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ETag(pub String);
 
+impl ETag {
+    /// Returns the tag if a header can carry it: later requests send it in `If-Match`.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let can_be_sent = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        can_be_sent.then(|| Self(text.into()))
+    }
+}
+
 /// One request to the service. Which answers count as done: [`super::answer::Class`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {

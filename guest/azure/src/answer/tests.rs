@@ -199,6 +199,14 @@ fn a_read_shows_lease_length_and_metadata() {
 }
 
 #[test]
+fn a_version_that_no_header_can_carry_is_none() {
+    for (etag, is_one) in [("\"0x8\"", true), ("", false), ("\"é\"", false), ("\"a\nb\"", false)] {
+        let answer = read(&read_blob(), 200, &[("etag", etag), ("x-ms-lease-state", "available")]);
+        assert_eq!(answer.etag.is_some(), is_one, "{etag:?}");
+    }
+}
+
+#[test]
 fn each_lease_state_is_known_and_no_other() {
     let states = [
         ("available", Some(LeaseState::Available)),
