@@ -26,8 +26,6 @@ pub enum Mutant {
     SuccessorDoesNotAcquire,
     /// A successor renews the lease that it was given, which leaves it the length of the old leader's.
     SuccessorOnlyRenews,
-    /// The grace of a turn may be longer than the time that a handover has.
-    GraceOutlastsHandOver,
     /// A handover that was ordered never comes about, and nobody hears of it.
     HandOverForgotten,
     /// The age of an announcement does not matter.
@@ -123,13 +121,12 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 50] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
         Self::SuccessorDoesNotAcquire,
         Self::SuccessorOnlyRenews,
-        Self::GraceOutlastsHandOver,
         Self::HandOverForgotten,
         Self::AnnouncementIsStale,
         Self::SuccessorOrNobody,

@@ -7,7 +7,6 @@ use super::Moment;
 use super::failover::Failover;
 use super::pace::Pace;
 use super::record::{Kind, Record, Trigger};
-use super::split::SplitCheck;
 use super::write::Write;
 use serde::{Deserialize, Serialize};
 use tenure_azure::lease_id::LeaseId;
@@ -91,6 +90,22 @@ pub(super) struct Attempt {
     pub handed: bool,
     /// The check that ends before the lease is acquired.
     pub check: Option<SplitCheck>,
+}
+
+/// A check for members and shares that is under way (protocol.md §14.6): the page that is listed next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct SplitCheck {
+    /// The list.
+    pub list: List,
+    /// Where the page begins.
+    pub marker: Option<String>,
+}
+
+/// The lists of a check, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum List {
+    Signs,
+    Shares,
 }
 
 /// The lease is ours; the term is not raised yet.

@@ -4,11 +4,11 @@
 use core::time::Duration;
 
 use super::context::Answered;
+use super::phase::{List, SplitCheck};
 use super::problem::{Problem, ProblemClass};
 use super::record::Record;
 use super::settings::Settings;
 use super::side_blobs::beside_prefix;
-use serde::{Deserialize, Serialize};
 use tenure_azure::answer::Class;
 use tenure_azure::listing::Entry;
 use tenure_azure::operation::Operation;
@@ -22,19 +22,6 @@ const LONGEST_EVERY: Duration = Duration::from_secs(20);
 
 /// Ages are differences of whole seconds.
 const SECOND: Duration = Duration::from_secs(1);
-
-/// A check that is under way: the page that is listed next.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct SplitCheck {
-    list: List,
-    marker: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum List {
-    Signs,
-    Shares,
-}
 
 impl List {
     fn suffix(self) -> &'static str {

@@ -17,7 +17,7 @@ use super::plan::Trait;
 use super::world::{Millis, World};
 use std::time::Duration;
 
-/// The longest that a turn works, unless it has more grace than that.
+/// The longest that a turn works.
 const LONG: Millis = 40_000;
 
 /// Longer than any schedule.
@@ -100,7 +100,7 @@ async fn work(
     let lasts = match (world.plan.traits.has(Trait::Lasting) && turn.value.is_none(), long) {
         // Some come to their end all the same.
         (true, false) => FOR_EVER,
-        (_, true) => dice.between(1_000, LONG.max(world.plan.grace)),
+        (_, true) => dice.between(1_000, LONG),
         (false, false) => dice.between(0, world.plan.longest_turn),
     };
     let ends = clock.now() + Duration::from_millis(lasts);

@@ -35,9 +35,6 @@ pub const LONGEST_COOL_DOWN: Millis = 16 * COOL_DOWN * SECOND;
 /// How long the name of a deleted container stays taken.
 pub const DELETION: Millis = 30 * SECOND;
 
-/// A grace that is longer than a handover may take.
-pub const PATIENT: Millis = 90 * SECOND;
-
 /// The least time in which faults happen.
 const FAULTY: Millis = 90 * SECOND;
 
@@ -162,13 +159,8 @@ impl Plan {
         for _ in 0..dice.between(1, 3) {
             timed.push(in_time(class, machines.len(), calm, dice));
         }
-        // In some schedules the work would go on for longer than a handover may take.
-        let patient = step == Step::HandOver && Dice::new(seed, 17).once_in(4);
         if step == Step::HandOver {
-            let mut orders = orders(calm, &mut Dice::new(seed, 10));
-            // That takes so long that there is time for one.
-            orders.truncate(if patient { 1 } else { orders.len() });
-            timed.extend(orders);
+            timed.extend(orders(calm, &mut Dice::new(seed, 10)));
         }
         timed.extend(jumps(&machines, calm, &mut Dice::new(seed, 16)));
         let again: Vec<_> = timed.iter().filter_map(|timed| the_same_evil(*timed, dice)).collect();
@@ -193,11 +185,10 @@ impl Plan {
             sick_turns: dice.pick(&[0, 0, 0, 100, 500]),
             turn_timeout: dice.pick(&[None, None, Some(8)]).filter(|_| !traits.has(Trait::Lasting)),
             // Some successors wait for a turn to end for longer than their announcement is fresh.
-            grace: match (patient, step) {
-                (true, _) => PATIENT,
-                (_, Step::HandOver) => dice.pick(&[SECOND, 5 * SECOND, 20 * SECOND, 20 * SECOND]),
-                _ => dice.pick(&[0, SECOND, SECOND, 5 * SECOND]),
-            },
+            grace: dice.pick(match step {
+                Step::HandOver => &[SECOND, 5 * SECOND, 20 * SECOND, 20 * SECOND],
+                _ => &[0, SECOND, SECOND, 5 * SECOND],
+            }),
             epoch: EPOCH + every * SECOND * dice.between(1, 1_000) - dice.between(0, 25 * SECOND),
             ambushes: ambushes(seed, class, (fault, step), traits, dice),
             machines,

@@ -12,7 +12,7 @@ const SOON: Duration = tenure_tests::PATIENCE;
 
 /// A key as the portal shows it; parts of it are looked for too.
 const KEY: &str = "TGVha2VkS2V5MUxlYWtlZEtleTJMZWFrZWRLZXkzTGVha2VkS2V5NExlYWtlZEtleTVMZWFrZWRLZXk2TGVha2VkS2V5Nw==";
-const SIGNATURE: &str = "TGVha2VkU2lnbmF0dXJl1TGVha2Vk2U2lnbmF0dXJl";
+const SIGNATURE: &str = "TGVha2VkU2lnbmF0dXJlTGVha2VkU2lnbmF0dXJlMTI=";
 const TOKEN: &str = "eyJ0eXAiOiJKV1QifQ.TGVha2VkVG9rZW4.TGVha2VkVG9rZW4";
 const CLIENT_SECRET: &str = "LeK8Q~LeakedClientSecret0123456789abcdef";
 const HEADER: &str = "1EAKEDHEADER4000A000000000000000";

@@ -154,7 +154,7 @@ pub async fn a_blob_of_somebody_else_is_left_alone(stage: Stage) -> Result<()> {
     outsider.put_foreign_blob().await?;
     let mut candidate = scene.group.start("ada", &[])?;
     let problem = candidate.line("problem", 0, SOON, is_no_outage).await;
-    ensure!(problem.event["class"] == "configuration", "{}", problem.event);
+    ensure!(problem.event["class"] == "unusable-blob", "{}", problem.event);
     ensure!(problem.event["detail"].as_str().unwrap().contains("owner"), "{}", problem.event);
     ensure!(candidate.count("elected") == 0, "{}", candidate.transcript());
     ensure!(candidate.terminate(SOON).await?.success());

@@ -61,9 +61,12 @@ impl Scene {
     pub async fn find_leader(&mut self, above: u64, limit: Duration) -> Line {
         let elections = self.candidates.iter().enumerate().map(|(index, candidate)| {
             let elected = move |line: &Line| line.name() == "elected" && line.term() > above;
-            Box::pin(async move { (index, candidate.line("election", 0, limit, elected).await) })
+            // A candidate that has ended wins no term.
+            Box::pin(async move { (index, candidate.line_where(elected).await) })
         });
-        let (index, line) = first(elections.collect()).await;
+        let (index, line) = tokio::time::timeout(limit, first(elections.collect()))
+            .await
+            .unwrap_or_else(|_| panic!("no term above {above} within {limit:?}"));
         self.leader = index;
         self.term = line.term();
         line

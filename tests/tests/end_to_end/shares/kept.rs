@@ -341,7 +341,7 @@ async fn who_may_not_list_is_told_what_it_takes() {
     assert_eq!(told.answer, Answer::Refused);
     let problem = told.problem.unwrap().detail;
     assert!(
-        problem.contains("list blobs") && problem.contains("it needs a SAS with l,"),
+        problem.contains("list blobs") && problem.contains("it needs a SAS with l"),
         "{problem}"
     );
     let may = Candidate::of(&allowed("rcwdl"), &coordinating).await.shares("ada");
