@@ -37,6 +37,7 @@ mod manual;
 mod member;
 mod output;
 mod process;
+mod ranges;
 mod ready;
 mod reset_slot;
 mod reshare;

@@ -28,13 +28,16 @@ pub async fn make_way(
     orders: mpsc::Sender<Order>,
     events: impl Fn(Event),
 ) {
-    let store = SharesStore::of(component, "");
+    let store = SharesStore::of(component.clone(), "");
     let every = LOOK.min(poll * POLLS);
     loop {
         let term = leads.wait_for(Option::is_some).await.map(|term| *term);
         let Ok(term) = term else { return pending().await };
         // Where the list is refused the work was most likely never split: it needs a permission that elections do not need.
-        let answer = store.ask(&Ask::List).await.map(|told| told.answer);
+        let answer = match component.is_granted().await {
+            Ok(()) => store.ask(&Ask::List).await.map(|told| told.answer),
+            Err(error) => Err(error),
+        };
         if let Ok(Answer::Signs(signs)) = answer
             && let Some(Listed { sign, .. }) = signs.into_iter().find(Listed::is_alive)
         {

@@ -337,8 +337,7 @@ fn the_reason_of_a_failure_and_missed_slots_are_on_record() {
     let mut claimed = None;
     for _ in 0..10 {
         let claim = candidate.asked.iter().filter(|asked| asked.operation.name() == "write record");
-        claimed =
-            claim.map(written).rfind(|record| record.missed.is_some()).or(claimed);
+        claimed = claim.map(written).rfind(|record| record.missed.is_some()).or(claimed);
         if report.run.is_some() {
             break;
         }

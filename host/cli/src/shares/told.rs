@@ -1,8 +1,9 @@
 //! What is known of shares, for programs and for people.
 
 use super::MOST_READ;
-use super::seen::{Holder, Move, Row, Seen, ranges};
+use super::seen::{Holder, Move, Row, Seen};
 use crate::complaint::printable;
+use crate::ranges::ranges;
 use crate::spans::ago;
 use crate::terminal::aligned;
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 
 use super::message::Of;
 use crate::log::Whose;
-use crate::shares::ranges;
+use crate::ranges::ranges;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure::program::shares::Share;
 

@@ -29,7 +29,7 @@ const WORK: &str = "tell() { echo \"$WHO ${TENURE_SHARE_INDEX:-0} ${TENURE_SHARE
 
 pub(super) struct Stage {
     pub(super) group: Group,
-    /// With a request time-out of a quarter.
+    /// The request time-out is a fifth of it.
     pub(super) lease: Duration,
     /// What the commands wrote, in the order in which they did.
     pub(super) place: PathBuf,
@@ -65,14 +65,14 @@ impl Stage {
     pub(super) fn start_plain(&self, name: &str, more: &[&str]) -> Candidate {
         let lease = format!("{}s", self.lease.as_secs());
         let (who, place) = (format!("WHO={name}"), format!("PLACE={}", self.place.display()));
-        let request_timeout = format!("{}s", self.lease.as_secs() / 4);
+        let request_timeout = format!("{}s", self.lease.as_secs() / 5);
         let timings = ["--lease", &lease, "--request-timeout", &request_timeout];
         let own = [&timings[..], &["--env", &who, "--env", &place]].concat();
         let more = own.iter().chain(more).copied().collect::<Vec<_>>();
         Candidate::spawn(name, self.group.command(name, &more, &["sh", "-c", WORK])).unwrap()
     }
 
-    async fn command(&self, words: &[&str]) -> Output {
+    pub(super) async fn command(&self, words: &[&str]) -> Output {
         let mut command = Command::new(PROGRAM);
         command.arg(words[0]).arg(&self.group.election).args(&words[1..]);
         self.group.access.give(&mut command);

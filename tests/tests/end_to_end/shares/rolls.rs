@@ -47,7 +47,7 @@ async fn whole(stage: &Stage, before: &[u32]) {
 async fn an_update_adds_shares_and_removes_them_and_no_work_runs_twice() {
     let store = Store::embedded().await.unwrap();
     let mut stage = Stage::of(&store).await;
-    stage.lease = Duration::from_secs(20);
+    stage.lease = Duration::from_secs(30);
     let mut old = stage.start_plain("old", &POLL);
     whole(&stage, &[]).await;
 
@@ -65,6 +65,9 @@ async fn an_update_adds_shares_and_removes_them_and_no_work_runs_twice() {
     ada.kill().await.unwrap();
     kill_process(ben.runner().unwrap(), Signal::KILL).unwrap();
     assert_eq!(ben.end(SOON).await.unwrap().code(), Some(128 + 9));
+    // The coordinating election is free while the leases of the first one's shares still last.
+    let broken = stage.command(&["break", "--period", "0s", "--yes"]).await;
+    assert_eq!(broken.status.code(), Some(0), "{broken:?}");
     problem(&new, "is split into shares, and").await;
     whole(&stage, &[0, SHARES]).await;
 
