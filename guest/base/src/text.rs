@@ -1,6 +1,8 @@
-//! Looking for a text in another one, and quotation marks around a value. The search of the standard library is made for long texts; it
+//! Search for a text in another one. The search of the standard library is made for long texts; it
 //! is 3 KB of component. (Its `contains` of a character is half of that, for those that are not ASCII;
 //! `as_bytes().contains` is next to nothing.)
+//!
+//! Detection of quotation marks around a value.
 
 /// What is before the first `mark`, and what is after it.
 #[must_use]
@@ -16,13 +18,18 @@ pub fn cut<'t>(text: &'t str, mark: &str) -> Option<(&'t str, &'t str)> {
 pub const QUOTED: &str = "the value is in quotation marks";
 
 /// The advice for it.
-pub const QUOTED_ADVICE: &str =
-    "leave them out; a shell removes them, but a container's environment and a file do not";
+pub const QUOTED_ADVICE: &str = "leave the quotation marks out; a shell removes them, but a container's environment and a file do not";
 
-/// True if a value still has the quotation mark that a shell would have removed.
+/// Returns true if a value still has the quotation marks that a shell would have removed.
 #[must_use]
 pub fn is_quoted(value: &str) -> bool {
-    matches!(value.trim().as_bytes(), [b'"' | b'\'', ..])
+    matches!(value.trim().as_bytes(), [b'"', .., b'"'] | [b'\'', .., b'\''])
+}
+
+/// Returns true if a value begins with a quotation mark.
+#[must_use]
+pub fn begins_quoted(value: &str) -> bool {
+    matches!(value.trim_start().as_bytes(), [b'"' | b'\'', ..])
 }
 
 #[cfg(test)]

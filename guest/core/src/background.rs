@@ -17,7 +17,7 @@ use super::announcement::Announcement;
 use super::beside::{InFlight, Of};
 use super::chance::Chance;
 use super::context::{Answered, Beside, Context, Outgoing, Todo};
-use super::credential_state::{ASK, CredentialState, Fetched, LEAST_FETCH, LONGEST_FETCH};
+use super::credential_state::{self, ASK, CredentialState, Fetched, LEAST_FETCH, LONGEST_FETCH};
 use super::handing_over;
 use super::listing;
 use super::notice::{self, LEAST_NOTICE, LONGEST_NOTICE, Notice};
@@ -104,7 +104,8 @@ pub(super) fn beside(phase: &Phase, pass: Option<&Pass>, context: &mut Context<'
         }
         Todo::Rest(_) => return,
     };
-    context.state.beside = Some(InFlight { of, sent: now, until: now + timeout + TOLD });
+    let (until, credential) = (now + timeout + TOLD, context.state.credential_state.changes());
+    context.state.beside = Some(InFlight { of, sent: now, credential, until });
     context.effects.beside = Some(request);
 }
 
@@ -121,7 +122,9 @@ pub(super) fn beside_answered(
     context: &mut Context<'_>,
     chance: &mut dyn Chance,
 ) -> Phase {
-    let Some(InFlight { of, sent, .. }) = context.state.beside.take() else { return phase };
+    let Some(InFlight { of, sent, credential, .. }) = context.state.beside.take() else {
+        return phase;
+    };
     let Told { reply, at } = told;
     let operation = match of {
         Of::Token => {
@@ -142,6 +145,11 @@ pub(super) fn beside_answered(
     let result = answered.class().map_or(ExchangeResult::Unanswered, ExchangeResult::of);
     let took = context.now.saturating_sub(sent);
     context.effects.exchanges.push(Exchange { what: operation.name(), result, took });
+    let is_replaced = credential != context.state.credential_state.changes();
+    if is_replaced && answered.answer().is_some_and(credential_state::is_refused) {
+        // The request is still due, and goes out again with the key or token that is in use now.
+        return phase;
+    }
     side_blob_answered(blob, &mut answered, &mut phase, context);
     phase
 }

@@ -9,6 +9,8 @@ use tenure_azure::name::SideBlob;
 pub(super) struct InFlight {
     pub of: Of,
     pub sent: Moment,
+    /// [`CredentialState::changes`](super::CredentialState::changes) when it was signed.
+    pub credential: u32,
     /// No answer comes after that.
     pub until: Moment,
 }

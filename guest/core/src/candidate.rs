@@ -51,7 +51,7 @@ use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
 /// The version of the state; bytes of another one count as none.
-const VERSION: u8 = 20;
+const VERSION: u8 = 21;
 
 /// A clock that is further off than this explains a refused signature.
 const SKEW: TimeDelta = TimeDelta::minutes(5);
@@ -100,6 +100,7 @@ impl<'s> Step<'s> {
         });
         if state.files != settings.files {
             state.files = settings.files.clone();
+            state.credential_state.changed();
             background::credential_changed(&mut phase, elapsed);
         }
         let (started, now, effects) = (elapsed, elapsed, Effects::default());

@@ -57,6 +57,8 @@ pub struct CredentialState {
     second_key: bool,
     /// Both keys were refused since the last request that was not.
     both_refused: bool,
+    /// Number of times that the key or token in use was replaced. Wraps around.
+    changes: u32,
 }
 
 /// A token.
@@ -80,6 +82,16 @@ impl CredentialState {
             (Credential::SharedKey(_, Some(_)), _) if self.second_key => Some(Pass::SecondKey),
             _ => Some(Pass::Own),
         }
+    }
+
+    /// Identifies the key or token that signs requests now: it differs after each change.
+    pub fn changes(&self) -> u32 {
+        self.changes
+    }
+
+    /// Another key or token is used from now on.
+    pub fn changed(&mut self) {
+        self.changes = self.changes.wrapping_add(1);
     }
 
     /// Until when the token in hand is good; none where none is needed.
@@ -129,6 +141,7 @@ impl CredentialState {
                 let (renew_at, until) = (sent + (valid_for - early), sent + valid_for);
                 self.token = Some(Held { secret, since: now, renew_at, until });
                 self.pace = None;
+                self.changed();
                 Ok(())
             }
             Err(problem) => {
@@ -160,6 +173,7 @@ impl CredentialState {
             (Credential::SharedKey(_, Some(_)), 403) if code == "AuthenticationFailed" => {
                 // Each key has one try; then it is something else.
                 self.second_key = !self.second_key;
+                self.changed();
                 if core::mem::replace(&mut self.both_refused, true) {
                     return None;
                 }
@@ -189,6 +203,12 @@ impl CredentialState {
             _ => None,
         }
     }
+}
+
+/// Returns true if an answer refuses the key or token that signed the request.
+pub(super) fn is_refused(answer: &Answer) -> bool {
+    answer.status == 401
+        || answer.status == 403 && answer.code.as_deref() == Some("AuthenticationFailed")
 }
 
 /// What is done, in the words of [`Failure::problem`].

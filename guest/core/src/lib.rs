@@ -101,6 +101,7 @@ pub use settings::{Complaint, Needs, Settings, variable};
 pub use side_blobs::{Session, SideAnswer, beside, beside_prefix, judged};
 pub use slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone, ZoneOffset};
 pub use snapshot::{LeaseState, Snapshot, broken};
+pub use split::at_work;
 pub use timings::Timings;
 pub use triggers::{Placing, is_id as is_trigger_id, trigger};
 pub use turn_id::TurnId;

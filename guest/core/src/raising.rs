@@ -69,6 +69,9 @@ pub(super) fn next(raise: Raise, context: &mut Context<'_>) -> (Phase, Option<Ou
     let left = raise.valid_until.saturating_sub(context.now);
     if left.is_zero() {
         // protocol.md §4.4. One that cannot finish inside its validity releases.
+        if raise.written.is_some() {
+            context.report(Some(SplitCheck::unfinished()));
+        }
         context.state.health.not_raised(context.now + raise.stays_out);
         return releasing::next(give_back(raise.lease, context), context);
     }
@@ -96,7 +99,13 @@ pub(super) fn answered(
     if let Some((etag, sent)) = raise.written.take()
         && let Some(check) = raise.check.take()
     {
-        return match check.answered(&answered, context.settings) {
+        let mut checked = check.answered(&answered, context.settings);
+        // The time-out of the last request says nothing about the service then.
+        let is_told = answered.answer().is_some() && checked.is_err();
+        if context.now >= raise.valid_until && !is_told {
+            checked = Err(SplitCheck::unfinished());
+        }
+        return match checked {
             Ok(None) => begin_to_lead(raise, (etag, sent), answered, context),
             Ok(check) => Phase::Raising(Raise { check, written: Some((etag, sent)), ..raise }),
             Err(problem) => {
@@ -116,6 +125,8 @@ pub(super) fn answered(
                 raise.valid_until = raise.valid_until.min(sent + failover.acts());
             }
             raise.written = Some((etag, sent));
+            raise.stays_out =
+                context.state.health.out_after_raise(context.settings, answered.chance);
             Phase::Raising(raise)
         }
         Progress::NotApplied(found, etag) => {

@@ -122,9 +122,9 @@ pub enum Event {
 /// The end of a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnResult {
-    /// How it ended.
+    /// The outcome that goes on record.
     pub outcome: Outcome,
-    /// Why it failed, for people. Its beginning goes on record. Holds no secret.
+    /// Why it failed, for people. Its beginning goes on record, where everyone who may read the blob can read it.
     pub reason: Option<String>,
 }
 

@@ -333,9 +333,16 @@ impl<'e> Reader<'e> {
     // In one place: there are very many complaints.
     #[inline(never)]
     fn note(&mut self, setting: &'static str, problem: &str, advice: &str) {
-        let is_quoted = self.environment.variable(setting).is_some_and(|value| is_quoted(&value));
-        let (problem, advice) = if is_quoted { (QUOTED, QUOTED_ADVICE) } else { (problem, advice) };
-        let (problem, advice) = (problem.into(), advice.into());
+        let (mut problem, mut advice) = (String::from(problem), String::from(advice));
+        // They need not be the cause.
+        if problem != QUOTED
+            && self.environment.variable(setting).is_some_and(|value| is_quoted(&value))
+        {
+            for (text, more) in [(&mut problem, QUOTED), (&mut advice, QUOTED_ADVICE)] {
+                text.push_str("; ");
+                text.push_str(more);
+            }
+        }
         self.complaints.push(Complaint { setting, problem, advice });
     }
 

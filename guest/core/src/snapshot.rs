@@ -74,9 +74,9 @@ impl Snapshot {
         let asked_at = Timestamp::from_date(answer.date.unwrap_or(wall));
         let (lease, record) = match (answer.class, &answer.properties) {
             (Class::Done, Some(properties)) => {
-                let judged = Record::judge(&settings.election, properties, Some(asked_at));
-                let judged = judged.map_err(Problem::of_unusable)?;
-                (state(properties.lease), judged.record)
+                let found = Record::judge(&settings.election, properties, Some(asked_at))
+                    .map_err(Problem::of_unusable)?;
+                (state(properties.lease), found.record)
             }
             (Class::MissingBlob | Class::MissingContainer, _) => (LeaseState::Absent, None),
             _ => {

@@ -9,8 +9,9 @@ use super::problem::{Problem, ProblemClass};
 use super::record::Record;
 use super::settings::Settings;
 use super::side_blobs::beside_prefix;
+use super::text::{LONGEST_NAME, fit};
 use tenure_azure::answer::Class;
-use tenure_azure::listing::Entry;
+use tenure_azure::metadata::Metadata;
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
@@ -38,6 +39,14 @@ impl SplitCheck {
     pub fn begin(record: Option<&Record>, settings: &Settings) -> Option<Self> {
         let was_split = record.is_some_and(|record| record.coordinator_term.is_some());
         (was_split && !settings.coordinates).then_some(Self { list: List::Signs, marker: None })
+    }
+
+    /// The problem of a check that the validity of the lease was too short for.
+    pub fn unfinished() -> Problem {
+        let detail = "the signs of life and the shares could not all be listed while the new lease was valid, so this candidate \
+                      does not lead; delete the blobs BLOB.share.… of earlier splits, and check the network to the account"
+            .into();
+        Problem { class: ProblemClass::Configuration, detail }
     }
 
     /// The request for the next page.
@@ -78,13 +87,10 @@ impl SplitCheck {
         let prefix = beside_prefix(&settings.election);
         for entry in &page.blobs {
             let Some(suffix) = entry.name.strip_prefix(&prefix) else { continue };
-            let found = match self.list {
-                List::Signs => living_member(entry, suffix),
-                List::Shares => held_share(entry, suffix),
-            };
+            let found = at_work(suffix, &entry.metadata, entry.age, entry.leased);
             if let Some(found) = found {
                 let detail = format!(
-                    "{} is split into shares, and {found}. This candidate would run all of the work beside them, so it \
+                    "{} is split into shares, and {found}. This candidate would run all of the work beside it, so it \
                      does not lead. Start it with --shares, or end the processes that have it",
                     settings.election
                 );
@@ -99,20 +105,27 @@ impl SplitCheck {
     }
 }
 
+/// Returns the member that is alive or the share that is held, for people, if a blob beside an election shows that.
+/// `suffix` is what its name has behind that of the election and a dot.
+pub fn at_work(suffix: &str, metadata: &Metadata, age: Duration, leased: bool) -> Option<String> {
+    living_member(suffix, metadata, age).or_else(|| held_share(suffix, leased))
+}
+
 /// The member whose sign of life this is, if the sign is younger than three of its periods.
-fn living_member(entry: &Entry, suffix: &str) -> Option<String> {
-    let every = entry.metadata.get(EVERY)?.parse().ok()?;
+fn living_member(suffix: &str, metadata: &Metadata, age: Duration) -> Option<String> {
+    let encoded = suffix.strip_prefix(List::Signs.suffix())?;
+    let every = metadata.get(EVERY)?.parse().ok()?;
     let every = Duration::from_millis(every).clamp(SECOND, LONGEST_EVERY);
-    let name = suffix.strip_prefix(List::Signs.suffix())?;
-    let age = entry.age.as_secs();
-    (entry.age <= every * 3 + SECOND)
-        .then(|| format!("the member {name} left a sign of life {age} s before"))
+    (age <= every * 3 + SECOND).then(|| {
+        let name = fit(encoded, LONGEST_NAME).unwrap_or_else(|| encoded.into());
+        format!("the member {name} left a sign of life {} s before", age.as_secs())
+    })
 }
 
 /// The share whose election this is, if its lease is held.
-fn held_share(entry: &Entry, suffix: &str) -> Option<String> {
+fn held_share(suffix: &str, leased: bool) -> Option<String> {
     let (split, rest) = suffix.strip_prefix(List::Shares.suffix())?.split_once('.')?;
     let (index, of) = rest.split_once("-of-")?;
     let are_numbers = [split, index, of].iter().all(|part| part.parse::<u32>().is_ok());
-    (are_numbers && entry.leased).then(|| format!("share {index} of {of} is held"))
+    (are_numbers && leased).then(|| format!("share {index} of {of} is held"))
 }

@@ -59,29 +59,35 @@ pub(super) fn reworded(text: &str, other: impl Fn(&str) -> Option<String>) -> St
     text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// A value as it may be shown: without what looks like a secret in the wrong place, without the credentials of a
-/// URL, without control characters, and not endless.
+/// Returns a value as it may be shown: without a secret in the wrong place, without control characters, and not endless.
+/// In a URL, and in what may be `user:password@host`, everything before the last `@` is hidden.
 pub(super) fn shown(value: &str) -> String {
+    let has_password = value.rsplit_once('@').is_some_and(|(before, _)| before.contains(':'));
+    match has_password || value.contains("://") {
+        true => shown_address(value),
+        false => shown_whole(value),
+    }
+}
+
+/// Returns an address or a host as it may be shown. Everything before the last `@` is hidden: it may be a token, or a
+/// password with any character in it.
+pub(super) fn shown_address(value: &str) -> String {
+    match value.rsplit_once('@') {
+        Some((before, host)) if !looks_secret(value) => {
+            let scheme =
+                ["http://", "https://"].into_iter().find(|scheme| before.starts_with(scheme));
+            shown_whole(&format!("{}…@{host}", scheme.unwrap_or_default()))
+        }
+        _ => shown_whole(value),
+    }
+}
+
+fn shown_whole(value: &str) -> String {
     const LONGEST: usize = 200;
     if looks_secret(value) {
         return "…".to_owned();
     }
-    printable(&without_credentials(value)).chars().take(LONGEST).collect()
-}
-
-/// Replaces `user:password@`, also without a scheme, and `token@` in a URL.
-fn without_credentials(value: &str) -> String {
-    let Some((before, host)) = value.rsplit_once('@') else { return value.to_owned() };
-    let (scheme, credentials) = match before.split_once("://") {
-        Some((scheme, credentials)) => (format!("{scheme}://"), credentials),
-        None if before.contains(':') => (String::new(), before),
-        None => return value.to_owned(),
-    };
-    // An `@` in a path is behind the host.
-    match scheme.is_empty() || !credentials.contains('/') {
-        true => format!("{scheme}…@{host}"),
-        false => value.to_owned(),
-    }
+    printable(value).chars().take(LONGEST).collect()
 }
 
 /// A text of somebody else's for a terminal: control characters are spelt out, and what would
@@ -120,11 +126,33 @@ mod tests {
         assert_eq!(shown("https://user:secret@host:1"), "https://…@host:1");
         assert_eq!(shown("https://secret@host/a"), "https://…@host/a");
         assert_eq!(shown("user:secret@host:1"), "…@host:1");
-        for whole in ["@daily", "jobs/a@b", "ops@example.com", "https://host:1/@a", "command@"] {
+        for whole in ["@daily", "jobs/a@b", "ops@example.com", "https://host:1/a", "command@"] {
             assert_eq!(shown(whole), whole);
         }
         assert_eq!(shown("14s"), "14s");
         assert_eq!(shown(&"x".repeat(1000)).len(), 200);
+    }
+
+    #[test]
+    fn no_part_of_a_password_in_an_address_is_shown() {
+        for (value, expected) in [
+            ("https://user:secret@host/a@b", "https://…@b"),
+            ("https://user:pa/ss@host", "https://…@host"),
+            ("https://user:1/ss@host", "https://…@host"),
+            ("https://user:p@ss@host", "https://…@host"),
+            ("http://user:p?#ss@host:1", "http://…@host:1"),
+            ("https://secret@host and https://secret@other", "https://…@other"),
+            ("user:secret://a@host", "…@host"),
+            ("secret@https://host", "…@https://host"),
+            ("user:pa/ss@host", "…@host"),
+        ] {
+            assert_eq!(shown(value), expected, "{value}");
+            assert_eq!(shown_address(value), expected, "{value}");
+        }
+        assert_eq!(shown_address("secret@host:1"), "…@host:1");
+        assert_eq!(shown_address("https://host:1/a"), "https://host:1/a");
+        assert_eq!(shown_address("AccountName=a;accountkey=c2VjcmV0@a"), "…");
+        assert_eq!(shown_address(&format!("a@{}", "x".repeat(1000))).chars().count(), 200);
     }
 
     #[test]

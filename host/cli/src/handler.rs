@@ -1,7 +1,7 @@
 //! The work of `tenure run`: a component, a webhook, or any program.
 
 use super::compiling;
-use super::complaint::shown;
+use super::complaint::shown_address;
 use super::configuration::Configuration;
 use super::log::Log;
 use super::settings::setting::Setting;
@@ -10,6 +10,8 @@ use super::settings::table::{
     ALLOW_HOST, COMMAND, HANDLER, MEMORY_LIMIT, NO_WORK, TURN_TIMEOUT, WEBHOOK, WEBHOOK_CA_FILE,
     WEBHOOK_TIMEOUT, WHILE_LEADING,
 };
+#[cfg(unix)]
+use super::supervisor::Link;
 use std::env;
 use std::fmt;
 use std::path::PathBuf;
@@ -22,6 +24,10 @@ use tenure::handler::{
     ComponentHandler, Handler, LineSink, MEMORY_LIMIT as USUAL_MEMORY, Options, from_fn,
 };
 use tenure::program::WebhookHandler;
+#[cfg(unix)]
+use tenure::program::command::EndOrphans;
+#[cfg(unix)]
+use tenure::program::supervisor::{Visibility, visibility};
 use tenure::runner::Event;
 use tenure::server::{Application, Board};
 use tenure::settings::{Variables, names};
@@ -317,9 +323,8 @@ async fn component(
     let env = configuration.handler_env();
     let variables = env.iter().map(|(name, _)| name.clone()).collect();
     let options = Options { env, output: Some(output), ..options };
-    let hosts =
-        configuration.given.words(&ALLOW_HOST).map(|(_, word)| shown(&word.text.to_string_lossy()));
-    let hosts = hosts.collect();
+    let hosts = configuration.given.words(&ALLOW_HOST).map(|(_, word)| word.text.to_string_lossy());
+    let hosts = hosts.map(|host| shown_address(&host)).collect();
     let file = configuration.given.get(&HANDLER).filter(|value| !value.is_blank())?.path();
     let name = file.display().to_string();
     let (engine, clock, from) = (engine.clone(), clock.clone(), file.clone());
@@ -350,22 +355,27 @@ fn a_line(program: &str) -> Option<(String, &'static str)> {
     })
 }
 
+/// Returns the request to end adopted processes, or none where the supervisor could never answer it: the list of its
+/// children is not complete there.
+#[cfg(unix)]
+fn end_orphans(link: Option<Arc<Link>>, visibility: Visibility) -> Option<EndOrphans> {
+    let link = link.filter(|_| visibility == Visibility::All)?;
+    Some(Arc::new(move || {
+        let link = link.clone();
+        Box::pin(async move { link.end_orphans().await })
+    }))
+}
+
 #[cfg(unix)]
 fn command(clock: &BootClock, configuration: &mut Configuration, output: LineSink) -> Option<Work> {
-    use tenure::program::command::{CommandHandler, EndOrphans, STOP_TIME, Settings};
+    use tenure::program::command::{CommandHandler, STOP_TIME, Settings};
     let env = configuration.handler_env();
     let stop_time = configuration.stop_time().unwrap_or(STOP_TIME);
     // A leader that leaves in good order beats meanwhile, and the command has the time that it always has.
     let beats = configuration.settings.get(names::FAILOVER).is_some();
     let grace = if beats { stop_time.max(STOP_TIME) } else { stop_time };
     let attached = configuration.attached.clone();
-    let link = configuration.supervisor.clone();
-    let end_orphans = link.map(|link| -> EndOrphans {
-        Arc::new(move || {
-            let link = link.clone();
-            Box::pin(async move { link.end_orphans().await })
-        })
-    });
+    let end_orphans = end_orphans(configuration.supervisor.clone(), visibility());
     let settings = Settings { env, stop_time, output, attached, end_orphans };
     let words = configuration.given.words(&COMMAND).map(|(_, word)| word.text.clone());
     let words: Vec<_> = words.collect();
@@ -401,4 +411,20 @@ fn command(_: &BootClock, configuration: &mut Configuration, _: LineSink) -> Opt
         "give a component with --handler, or run this on Linux or macOS",
     );
     None
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orphans_are_ended_only_where_all_of_them_are_found() {
+        use Visibility::{All, ForeignProc, NoProc, Shown, Unlisted};
+        let link = || Some(Arc::new(Link::default()));
+        for visibility in [Shown, ForeignProc, NoProc, Unlisted] {
+            assert!(end_orphans(link(), visibility).is_none(), "{visibility:?}");
+        }
+        assert!(end_orphans(link(), All).is_some());
+        assert!(end_orphans(None, All).is_none());
+    }
 }

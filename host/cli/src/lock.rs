@@ -149,10 +149,10 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
                 hindrance = hindered(if_free, &board, &clock, &changed) => Some(hindrance),
                 () = limit => None,
             };
-            let seen = board.summary(clock.now());
+            let summary = board.summary(clock.now());
             match (waited, wait) {
                 (Some(Hindrance::Unusable), _) => Course::Unusable,
-                _ if obstacle::is_refused(&seen) => Course::Unusable,
+                _ if obstacle::is_refused(&summary) => Course::Unusable,
                 (None, Wait::For(time)) => Course::TooLate(time),
                 _ => Course::NotFree,
             }
@@ -251,7 +251,7 @@ async fn hindered(if_free: bool, board: &Board, clock: &BootClock, changed: &Not
     let mut obstacle = Obstacle::default();
     loop {
         changed.notified().await;
-        match obstacle.seen(&board.summary(clock.now())) {
+        match obstacle.update(&board.summary(clock.now())) {
             Some(Hindrance::Unusable) => return Hindrance::Unusable,
             Some(Hindrance::NotFree) if if_free => return Hindrance::NotFree,
             _ => {}

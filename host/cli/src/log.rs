@@ -77,7 +77,7 @@ pub(super) struct Log {
     /// People read it as it is written.
     terminal: bool,
     colour: bool,
-    /// The zone of the election's schedule; none: that of this machine.
+    /// The zone of the election's schedule, or none for the zone of this machine.
     zone: Option<Zone>,
     whose: Arc<Whose>,
     named: Arc<Named>,
@@ -177,7 +177,7 @@ impl Log {
         Self { zone: Some(zone), ..self }
     }
 
-    /// Notes what can hold for several elections of the process. The same note is written once.
+    /// Writes a note that may apply to several elections of the process. The same note is written only once.
     pub(super) fn note_once(&self, detail: &str) {
         let mut noted = self.named.noted.lock().unwrap_or_else(PoisonError::into_inner);
         if noted.insert(detail.to_owned()) {
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_for_several_elections_is_noted_once() {
+    fn a_note_for_several_elections_is_written_once() {
         let (log, waiting) = Log::new(TEXT, false);
         let logs = [whose("jobs/a", "ada"), whose("jobs/b", "ben")].map(|whose| log.of(&whose));
         logs.iter().for_each(|log| log.note_once("a machine that dies"));

@@ -1,6 +1,6 @@
 //! `tenure resign`, `transfer`, `pause` and `resume`: orders to a candidate, over its listener.
 
-use super::complaint::{printable, shown};
+use super::complaint::{printable, shown, shown_address};
 use super::configuration::Configuration;
 use super::look::NO_ELECTION;
 use super::output::{UNUSABLE, eprint, fail, refuse, say};
@@ -127,7 +127,7 @@ pub(super) fn token(configuration: &mut Configuration) -> Option<ControlToken> {
 
 /// The address of a listener; else what is wrong with it.
 pub(super) fn listener(text: &str) -> Result<Url, String> {
-    let problem = || format!("\"{}\" is not an http:// or https:// address", shown(text));
+    let problem = || format!("\"{}\" is not an http:// or https:// address", shown_address(text));
     server::listener(text).ok_or_else(problem)
 }
 

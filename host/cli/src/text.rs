@@ -40,14 +40,14 @@ pub(super) struct Layout<'a> {
     /// The time zone of the instants in the line.
     pub zone: Zone,
     pub colour: bool,
-    /// The columns of the terminal; none: lines are not broken.
+    /// The columns of the terminal, or none to leave lines unbroken.
     pub width: Option<usize>,
 }
 
-/// One event for people, or none for an event without words. On a terminal it is broken at words.
+/// Formats an event for people, broken at words on a terminal. Returns none if the event has no text.
 pub(super) fn line(time: &dyn fmt::Display, event: &Event, layout: Layout<'_>) -> Option<String> {
     let Layout { election, zone, colour, width } = layout;
-    let (style, name, text) = words(event, zone)?;
+    let (style, name, text) = describe(event, zone)?;
     // Names, errors and the handler's lines come from elsewhere.
     let text = printable(&text);
     let (dim, style) = if colour { (DIM, style) } else { (PLAIN, PLAIN) };
@@ -63,7 +63,7 @@ pub(super) fn line(time: &dyn fmt::Display, event: &Event, layout: Layout<'_>) -
     )
 }
 
-fn words(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> {
+fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> {
     Some(match event {
         Event::Starting {
             version,
@@ -293,9 +293,9 @@ mod tests {
         let election = Some(("jobs/a", 8));
         for colour in [false, true] {
             let layout = Layout { election, colour, width: Some(68), ..LAYOUT };
-            let told = line(&"00:00:00.000", &event, layout).unwrap();
-            let (first, second) = told.split_once('\n').expect("two lines");
-            assert!(first.ends_with("five six"), "{told}");
+            let text = line(&"00:00:00.000", &event, layout).unwrap();
+            let (first, second) = text.split_once('\n').expect("two lines");
+            assert!(first.ends_with("five six"), "{text}");
             assert_eq!(second, format!("{:36}seven eight nine", ""));
         }
         let narrow = Layout { election, width: Some(60), ..LAYOUT };

@@ -1,5 +1,7 @@
-//! How far this machine's clock is from the service's.
+//! The difference between this machine's clock and the service's.
 
+use super::Report;
+use super::wall;
 use std::fmt;
 use std::time::Duration;
 use tenure_core::format_duration;
@@ -34,6 +36,28 @@ impl ClockDifference {
             true => instant.saturating_add(self.nanoseconds),
             false => instant.saturating_sub(self.nanoseconds),
         }
+    }
+}
+
+/// The service's time of day, as far as it is known from reports.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ServiceTime {
+    /// The reported difference of this machine's clock, if any.
+    pub difference: Option<ClockDifference>,
+}
+
+impl ServiceTime {
+    /// Takes the service's time from a report of an instant that was `ago` before now. A report without one changes
+    /// nothing.
+    pub fn update(&mut self, report: &Report, ago: Duration) {
+        let Some(service) = report.service_time else { return };
+        let ago = u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX);
+        self.difference = ClockDifference::new(service.saturating_add(ago), wall(), wall());
+    }
+
+    /// Returns the time in nanoseconds since 1970: this machine's, corrected by the difference.
+    pub fn now(&self) -> u64 {
+        self.difference.map_or_else(wall, |difference| difference.corrected(wall()))
     }
 }
 

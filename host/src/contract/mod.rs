@@ -20,6 +20,7 @@ use zeroize::Zeroize;
 pub use asked::TriggerTold;
 pub(crate) use bindings::{side_blobs, types};
 pub use clock::ClockDifference;
+pub(crate) use clock::ServiceTime;
 pub use listed::{candidate_as_json, seen_lately};
 pub(crate) use names::reason_name;
 pub use names::{class_name, rfc3339};

@@ -84,7 +84,7 @@ impl Outlook {
     pub fn at(now: u64, turns: &Turns) -> Self {
         let zone = turns.schedule.as_deref().and_then(Schedule::described);
         let zone = zone.map_or(Zone::UTC, |(_, zone)| zone);
-        let told = |ended: Ended| EndedTurn {
+        let ended_turn = |ended: Ended| EndedTurn {
             slot: rfc3339(ended.slot),
             triggered: ended.triggered,
             local: local(ended.slot, zone),
@@ -95,13 +95,13 @@ impl Outlook {
             candidate: None,
             reason: None,
         };
-        let told = |ended: Ended| match &turns.failure_detail {
+        let detailed = |ended: Ended| match &turns.failure_detail {
             Some(detail) if turns.last_failure == Some(ended) => EndedTurn {
                 candidate: Some(detail.candidate.clone()),
                 reason: Some(detail.reason.clone()).filter(|reason| !reason.is_empty()),
-                ..told(ended)
+                ..ended_turn(ended)
             },
-            _ => told(ended),
+            _ => ended_turn(ended),
         };
         let ends = [turns.last_success, turns.last_failure];
         let newest = ends.into_iter().flatten().max_by_key(|ended| ended.at);
@@ -112,7 +112,7 @@ impl Outlook {
             ends.into_iter().flatten().all(|ended| earlier(ended, finished.slot))
         });
         let last_turn = match alone {
-            None => newest.map(told),
+            None => newest.map(detailed),
             Some(finished) => Some(EndedTurn {
                 slot: rfc3339(finished.slot),
                 triggered: false,
@@ -136,8 +136,8 @@ impl Outlook {
                 }
                 _ => last,
             }),
-            last_success: turns.last_success.map(told),
-            last_failure: turns.last_failure.map(told),
+            last_success: turns.last_success.map(detailed),
+            last_failure: turns.last_failure.map(detailed),
             next_turn: turns.next.map(|next| ComingTurn {
                 slot: rfc3339(next.slot),
                 local: local(next.at, zone),
@@ -248,9 +248,9 @@ mod tests {
 
     #[test]
     fn times_are_those_of_the_schedules_zone() {
-        let told = Outlook::at(SLOT + 60 * SECOND, &turns());
-        let last = told.last_turn.clone().unwrap();
-        assert_eq!(Some(&last), told.last_failure.as_ref());
+        let outlook = Outlook::at(SLOT + 60 * SECOND, &turns());
+        let last = outlook.last_turn.clone().unwrap();
+        assert_eq!(Some(&last), outlook.last_failure.as_ref());
         assert_eq!(last.slot, "2026-03-28T02:00:00Z");
         assert_eq!(last.local, "2026-03-28T03:00:00+01:00[Europe/Berlin]");
         assert_eq!(
@@ -258,14 +258,14 @@ mod tests {
             ("failed", Some(12_300), Some(47_655))
         );
         assert_eq!(
-            told.last_success.as_ref().unwrap().local,
+            outlook.last_success.as_ref().unwrap().local,
             "2026-03-27T03:00:00+01:00[Europe/Berlin]"
         );
-        let next = told.next_turn.clone().unwrap();
+        let next = outlook.next_turn.clone().unwrap();
         assert_eq!(next.slot, "2026-03-29T01:00:00Z");
         assert_eq!(next.local, "2026-03-29T03:01:00+02:00[Europe/Berlin]", "with its jitter");
         assert_eq!(next.in_ms, 82_800_000);
-        assert_eq!(Outlook::at(SLOT + 61 * SECOND, &turns()).timeless(), told.timeless());
+        assert_eq!(Outlook::at(SLOT + 61 * SECOND, &turns()).timeless(), outlook.timeless());
         let overdue = Outlook::at(SLOT + 2 * DAY, &turns());
         assert_eq!(overdue.next_turn.unwrap().in_ms, 0);
         let every = Turns { schedule: Some("every 1d".to_owned()), ..turns() };
@@ -297,15 +297,15 @@ mod tests {
             finished: Some(Finished { slot: SLOT, outcome: Outcome::Abandoned }),
             ..turns()
         };
-        let told = last(&given_up).unwrap();
-        assert_eq!((told.outcome, told.took_ms), ("abandoned", Some(12_300)));
+        let abandoned = last(&given_up).unwrap();
+        assert_eq!((abandoned.outcome, abandoned.took_ms), ("abandoned", Some(12_300)));
         // Asked for before that slot, and run after it.
         let triggered = Ended { triggered: true, ..ended(SLOT - SECOND, Outcome::Succeeded) };
-        let told = last(&Turns { last_success: Some(triggered), last_failure: None, ..turns() });
-        assert!(told.is_some_and(|told| told.triggered && told.outcome == "succeeded"));
+        let newest = last(&Turns { last_success: Some(triggered), last_failure: None, ..turns() });
+        assert!(newest.is_some_and(|turn| turn.triggered && turn.outcome == "succeeded"));
         // As a version wrote it that knows no ends.
         let later = Finished { slot: SLOT + SECOND, outcome: Outcome::Succeeded };
-        let told = last(&Turns { finished: Some(later), ..turns() }).unwrap();
-        assert_eq!((told.outcome, told.ended, told.took_ms), ("succeeded", None, None));
+        let recorded = last(&Turns { finished: Some(later), ..turns() }).unwrap();
+        assert_eq!((recorded.outcome, recorded.ended, recorded.took_ms), ("succeeded", None, None));
     }
 }

@@ -1,13 +1,17 @@
 //! Proxies on the way to the account, and to the endpoints that issue its tokens.
 
 use super::names::is_near;
-use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use http::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;
 use std::net::IpAddr;
 
 const HTTP: [&str; 2] = ["HTTP_PROXY", "http_proxy"];
 const HTTPS: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
 const NONE: [&str; 2] = ["NO_PROXY", "no_proxy"];
+
+/// A proxy for a matcher that only says which requests go through one.
+const ANY_PROXY: &str = "http://proxy.invalid";
 
 /// Variables with the endpoint of a managed identity. It serves this machine alone, and is given a secret over plain
 /// HTTP.
@@ -18,7 +22,9 @@ const IDENTITY: [&str; 2] = ["IDENTITY_ENDPOINT", "AZURE_POD_IDENTITY_AUTHORITY_
 pub struct Proxies {
     http: Option<Named>,
     https: Option<Named>,
-    /// Hosts that are reached without a proxy, beside this machine and its link.
+    /// Applies `NO_PROXY`: it intercepts requests to all other hosts.
+    matcher: Option<Matcher>,
+    /// Hosts of endpoints that only this machine reaches.
     direct: Vec<String>,
 }
 
@@ -27,8 +33,8 @@ struct Named {
     variable: &'static str,
     /// The address of the proxy. It may hold a password.
     value: String,
-    /// None: the value is not the address of an HTTP proxy.
-    matcher: Option<Matcher>,
+    /// Scheme, host and port, or none if the value is not the address of an HTTP proxy.
+    address: Option<String>,
 }
 
 /// A proxy that a request goes through.
@@ -58,41 +64,35 @@ impl Proxies {
         let named = |names| {
             let (variable, value) = first(names)?;
             let value = if value.contains("://") { value } else { format!("http://{value}") };
-            let matcher = is_http(&value)
-                .then(|| Matcher::builder().all(value.as_str()).no(none.as_str()).build());
-            Some(Named { variable, value, matcher })
+            let address = http_proxy(&value);
+            Some(Named { variable, value, address })
         };
         let host = |name: &&str| host(&Url::parse(&variable(name)?).ok()?);
         Self {
             http: named(HTTP),
             https: named(HTTPS),
+            matcher: Some(Matcher::builder().all(ANY_PROXY).no(none).build()),
             direct: IDENTITY.iter().filter_map(host).collect(),
         }
     }
 
-    /// Returns the proxy for a request to `url`, or none if the request goes to the host itself. This machine, its link
-    /// and the endpoint of a managed identity have no proxy.
+    /// Returns the proxy for a request to `url`, or none if the request goes to the host itself. This machine, its link,
+    /// the endpoint of a managed identity and the hosts of `NO_PROXY` have no proxy.
     ///
     /// # Errors
     ///
     /// When the variable for this scheme does not hold the address of an HTTP proxy.
     pub fn select(&self, url: &Url) -> Result<Option<Proxy>, String> {
-        let Some(Named { variable, matcher, .. }) = self.named(url) else { return Ok(None) };
-        let Some(matcher) = matcher else {
-            return Err(format!(
-                "{variable} does not hold the address of an HTTP proxy; write it like http://proxy.example.com:3128"
-            ));
-        };
+        let Some(Named { variable, address, .. }) = self.named(url) else { return Ok(None) };
         if self.is_direct(url) {
             return Ok(None);
         }
-        let proxy = url.as_str().parse().ok().and_then(|uri| matcher.intercept(&uri));
-        Ok(proxy.map(|proxy| {
-            let uri = proxy.uri();
-            let (scheme, authority) = (uri.scheme_str(), uri.authority());
-            let authority = authority.map_or("", |authority| authority.as_str());
-            Proxy { variable, address: format!("{}://{authority}", scheme.unwrap_or("http")) }
-        }))
+        match address.clone() {
+            Some(address) => Ok(Some(Proxy { variable, address })),
+            None => Err(format!(
+                "{variable} does not hold the address of an HTTP proxy; write it like http://proxy.example.com:3128"
+            )),
+        }
     }
 
     /// The address of the proxy for the scheme of `url`, with its password.
@@ -108,8 +108,20 @@ impl Proxies {
         let Some(host) = host(url) else { return true };
         match host.parse::<IpAddr>() {
             Ok(address) if is_near(address, &[]) => true,
-            _ => host == "localhost" || host.ends_with(".localhost") || self.direct.contains(&host),
+            _ => {
+                host == "localhost"
+                    || host.ends_with(".localhost")
+                    || self.direct.contains(&host)
+                    || !self.is_intercepted(url)
+            }
         }
+    }
+
+    /// Returns true unless `NO_PROXY` names the host.
+    fn is_intercepted(&self, url: &Url) -> bool {
+        let uri: Option<Uri> = url.as_str().parse().ok();
+        let matcher = self.matcher.as_ref();
+        uri.is_some_and(|uri| matcher.is_some_and(|matcher| matcher.intercept(&uri).is_some()))
     }
 }
 
@@ -118,12 +130,14 @@ fn host(url: &Url) -> Option<String> {
     Some(url.host_str()?.trim_matches(['[', ']']).trim_end_matches('.').to_owned())
 }
 
-fn is_http(address: &str) -> bool {
-    let anywhere = http::Uri::from_static("http://example.com/");
-    let proxy = Matcher::builder().all(address).build().intercept(&anywhere);
-    let is_http = |proxy: &Intercept| matches!(proxy.uri().scheme_str(), Some("http" | "https"));
-    // The client reads the address as a URL.
-    proxy.as_ref().is_some_and(is_http) && Url::parse(address).is_ok()
+/// Returns scheme, host and port of the address of an HTTP proxy, or none for any other text.
+fn http_proxy(address: &str) -> Option<String> {
+    // The client reads the address as a URL, and hands that on to a matcher. Without this check it would go to the host
+    // itself where the matcher does not take the URL.
+    let url = Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+    let matcher = Matcher::builder().all(url.as_str()).build();
+    matcher.intercept(&Uri::from_static("http://example.com/"))?;
+    Some(url.origin().ascii_serialization())
 }
 
 #[cfg(test)]
@@ -158,6 +172,39 @@ mod tests {
             None
         );
         assert_eq!(selected(&[("ALL_PROXY", "a:1")], "https://account.test/"), None);
+    }
+
+    #[test]
+    fn the_address_is_shown_without_any_part_of_a_password() {
+        for (value, shown) in [
+            ("http://user:p@S3CRET@proxy.test:3128", "http://proxy.test:3128"),
+            ("user:p@S3CRET@proxy.test:3128", "http://proxy.test:3128"),
+            ("https://S3CRET@proxy.test", "https://proxy.test"),
+            ("http://user:S3CRET@[fd00::1]:3128/S3CRET?S3CRET", "http://[fd00::1]:3128"),
+        ] {
+            let address = selected(&[("HTTPS_PROXY", value)], "https://account.test/");
+            assert_eq!(address, Some(("HTTPS_PROXY", shown.to_owned())), "{value}");
+        }
+    }
+
+    #[test]
+    fn requests_without_a_proxy_do_not_depend_on_its_address() {
+        let variables = [
+            ("HTTP_PROXY", "socks5://proxy.test:1080"),
+            ("NO_PROXY", "store.test"),
+            ("IDENTITY_ENDPOINT", "http://identity.test:40342/token"),
+        ];
+        let proxies = proxies(&variables);
+        for url in [
+            "http://169.254.169.254/",
+            "http://127.0.0.1:10000/",
+            "http://localhost/",
+            "http://identity.test:40342/token",
+            "http://account.store.test/",
+        ] {
+            assert_eq!(proxies.select(&Url::parse(url).unwrap()), Ok(None), "{url}");
+        }
+        assert!(proxies.select(&Url::parse("http://account.test/").unwrap()).is_err());
     }
 
     #[test]

@@ -8,8 +8,8 @@ use super::{Elector, Runner, STEP_LIMIT, Step};
 use crate::clock::Clock;
 use crate::component::ComponentError;
 use crate::contract::{
-    ClockDifference, Event as Word, Failure, Outcome, Outlook, ProblemClass, Report, Request,
-    Response, Role, State, Turn, TurnResult, Turns, wall,
+    Event as Word, Failure, Outcome, Outlook, ProblemClass, Report, Request, Response, Role,
+    ServiceTime, State, Turn, TurnResult, Turns,
 };
 use crate::handler::TurnEnd;
 use std::collections::VecDeque;
@@ -57,8 +57,7 @@ pub(super) struct Candidate<'a, E, C> {
     pub(super) said_goodbye: bool,
     left: bool,
     narrator: Narrator,
-    /// This machine's clock is wrong by that.
-    clock: Option<ClockDifference>,
+    service_time: ServiceTime,
 }
 
 impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
@@ -82,7 +81,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             said_goodbye: false,
             left: false,
             narrator: Narrator::default(),
-            clock: None,
+            service_time: ServiceTime::default(),
         }
     }
 
@@ -301,10 +300,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
 
     /// Compares this machine's clock with the service's time in a report whose instant was `ago` before now.
     fn compare_clocks(&mut self, report: &Report, ago: Duration, events: &dyn Fn(Event)) {
-        let Some(service) = report.service_time else { return };
-        let now = service.saturating_add(u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX));
-        self.clock = ClockDifference::new(now, wall(), wall());
-        if let Some(difference) = &self.clock
+        self.service_time.update(report, ago);
+        if let Some(difference) = &self.service_time.difference
             && !CLOCK_IS_REPORTED.swap(true, Ordering::Relaxed)
         {
             let class = Class::Election(ProblemClass::Clock);
@@ -312,15 +309,11 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         }
     }
 
-    /// The service's time of day, as far as it is known.
-    fn service_time(&self) -> u64 {
-        self.clock.map_or_else(wall, |difference| difference.corrected(wall()))
-    }
-
     /// What is known of other turns when one ends.
     fn before(&self) -> Box<Outlook> {
-        let told = self.turns.as_ref().map(|turns| Outlook::at(self.service_time(), turns));
-        Box::new(Outlook { last_turn: None, ..told.unwrap_or_default() })
+        let turns = self.turns.as_ref();
+        let outlook = turns.map(|turns| Outlook::at(self.service_time.now(), turns));
+        Box::new(Outlook { last_turn: None, ..outlook.unwrap_or_default() })
     }
 
     /// Takes the answer to a request that went out beside the steps.
@@ -374,7 +367,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         let ago = self.now().saturating_sub(taken_at);
         self.turns = report.turns.clone().or(self.turns.take());
         self.compare_clocks(&report, ago, &*events);
-        let now = self.service_time();
+        let now = self.service_time.now();
         self.narrator.tell(&report, self.turns.as_ref(), now, ago, &*events);
         self.state = Some(report.state);
         self.next = taken_at.saturating_add(report.again_in);

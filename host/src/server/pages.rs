@@ -170,7 +170,7 @@ async fn history(face: Face) -> Response<Body> {
 async fn candidates(face: Face) -> Response<Body> {
     let state = face.board.state();
     let lately = state.listed_lately(face.clock.now());
-    let now = state.service_time();
+    let now = state.service_time.now();
     let told: Vec<_> = lately.map(|candidate| candidate_as_json(candidate, now)).collect();
     answer(StatusCode::OK, &json!({ "election": face.board.election, "candidates": told }))
 }

@@ -44,7 +44,7 @@ fn view(board: &Board, now: Duration) -> View {
         changes.map(|change| Note::new(ago(change.seen), &told(change, &board.candidate)));
     let outlook = state.outlook();
     let last_turn = last_turn(board, &state, &outlook);
-    let mut turns = state.recent.shown(state.service_time(), state.turns.as_ref());
+    let mut turns = state.recent.shown(state.service_time.now(), state.turns.as_ref());
     let oldest = turns.first().map_or(Duration::ZERO, |turn| Duration::from_millis(turn.age_ms));
     let window = window(oldest);
     // Before the first turn of which anything is known, there may have been no election.
@@ -212,7 +212,7 @@ fn lanes(
     let leads = |name: &str| matches!(role, Role::Following(Some(other)) if other.name == name);
     let others = state.timeline.others(now, window).into_iter().map(|(name, mut spans)| {
         let present = spans.last_mut().filter(|span| leads(name) && span.to_ms.is_none());
-        if let (Some(span), Some(age)) = (present, led_for(role, state.service_time())) {
+        if let (Some(span), Some(age)) = (present, led_for(role, state.service_time.now())) {
             // The record knows more than was seen.
             span.from_ms = span.from_ms.max(millis(age.min(window + window / 12)));
         }

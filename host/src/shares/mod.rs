@@ -208,7 +208,12 @@ impl Shares {
             settings.poll = Some(POLL);
             // The member has waited.
             settings.warm_up = None;
-            let work = OfShare::new(part, work(part), self.component.clone());
+            let events = self.events.clone();
+            let work =
+                OfShare::new(part, work(part), self.component.clone()).on_event(move |event| {
+                    trace::emit(&event);
+                    events(Some(part), event);
+                });
             self.candidate(settings.into(), work, Some(part), place)
         };
         let settings = coordinating(&self.settings);

@@ -5,7 +5,7 @@ use super::contender::{Contender, Place};
 use super::store::{SharesStore, Told};
 use crate::clock::{BootClock, Clock};
 use crate::component::{ComponentError, ElectionComponent};
-use crate::contract::{self, Problem, ProblemClass, Request, Turn};
+use crate::contract::{self, Problem, ProblemClass, Request, Snapshot, Turn};
 use crate::deadline::Deadline;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use crate::runner::{Class, Event};
@@ -19,7 +19,7 @@ use tokio::runtime::Handle as Runtime;
 use tokio::select;
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// What a share's candidates poll in: there are two at most.
 pub const POLL: Duration = Duration::from_millis(500);
@@ -96,32 +96,73 @@ pub struct OfShare<H> {
     coordinating: Arc<ElectionComponent>,
     /// The term of the share in which that was read.
     read_in: AtomicU64,
+    events: Events,
 }
 
 impl<H: Handler> OfShare<H> {
     /// `coordinating` was [checked](ElectionComponent::check).
     pub fn new(part: Part, work: H, coordinating: Arc<ElectionComponent>) -> Self {
-        Self { part, work, coordinating, read_in: AtomicU64::new(0) }
+        let read_in = AtomicU64::new(0);
+        Self { part, work, coordinating, read_in, events: Arc::new(|_| {}) }
     }
 
-    /// Waits until a read that was sent under this term of the share shows a coordinator. Whoever leads without shares lists
+    /// Calls `events` once for each wait for a coordinator, with the problem that makes the share wait.
+    #[must_use]
+    pub fn on_event(mut self, events: impl Fn(Event) + Send + Sync + 'static) -> Self {
+        self.events = Arc::new(events);
+        self
+    }
+
+    /// Waits until a read that was sent under this term of the share shows a coordinator. A leader without shares lists
     /// the shares after its term is on record. So it has seen that this share is held, or this read sees that term.
     async fn coordinated(&self, term: u64) {
+        let mut is_reported = false;
         while self.read_in.load(Ordering::Relaxed) != term {
-            let seen = self.coordinating.inspect().await.ok().and_then(Result::ok);
-            if seen.and_then(|seen| seen.incumbent).is_some_and(|leader| leader.coordinates) {
-                return self.read_in.store(term, Ordering::Relaxed);
+            let problem = match self.coordinating.inspect().await {
+                Ok(Ok(Snapshot { incumbent: Some(leader), .. })) if leader.coordinates => {
+                    return self.read_in.store(term, Ordering::Relaxed);
+                }
+                Ok(Ok(_)) => Problem {
+                    class: ProblemClass::Configuration,
+                    detail: "the newest leader of the coordinating election does not coordinate shares; end the processes \
+                             without --shares"
+                        .to_owned(),
+                },
+                Ok(Err(problem)) => problem,
+                Err(error) => unanswered(&error),
+            };
+            if !std::mem::replace(&mut is_reported, true) {
+                let Part { index, count } = self.part;
+                let detail =
+                    format!("share {index} of {count} does not begin yet: {}", problem.detail);
+                (self.events)(Event::Problem { class: Class::Election(problem.class), detail });
             }
             sleep(READ_AGAIN).await;
         }
     }
 }
 
+/// The turn as it is after a wait of `waited`.
+fn after(waited: Duration, turn: Turn, lease: &Deadline) -> Turn {
+    let left = |limit: u64| nanoseconds(Duration::from_nanos(limit).saturating_sub(waited));
+    Turn {
+        valid_for: nanoseconds(lease.remaining()),
+        time_limit: turn.time_limit.map(left),
+        ..turn
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 impl<H: Handler> Handler for OfShare<H> {
     fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
         let Part { index, count } = self.part;
         Box::pin(async move {
+            let began = Instant::now();
             self.coordinated(turn.term).await;
+            let turn = after(began.elapsed(), turn, &lease);
             let turn = Turn { share: Some(contract::Share { index, count }), ..turn };
             self.work.on_tick(turn, lease).await
         })
@@ -464,9 +505,13 @@ impl<'a> Task<'a> {
 impl Told {
     /// The component failed: nobody knows how far it came.
     fn failed(error: ComponentError) -> Self {
-        let problem = Problem { class: ProblemClass::Nonsense, detail: error.to_string() };
-        Self { answer: tenure_shares::Answer::Unknown, problem: Some(problem) }
+        Self { answer: tenure_shares::Answer::Unknown, problem: Some(unanswered(&error)) }
     }
+}
+
+/// The problem of a component that failed.
+fn unanswered(error: &ComponentError) -> Problem {
+    Problem { class: ProblemClass::Nonsense, detail: error.to_string() }
 }
 
 /// What a task came to. None: it was cancelled.
@@ -477,3 +522,6 @@ fn unless_panicked<T>(ended: Result<T, JoinError>) -> Option<T> {
         Err(Err(_)) => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

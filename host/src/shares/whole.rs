@@ -14,7 +14,7 @@ use tokio::time::timeout;
 /// The longest time between two looks of a leader.
 const LOOK: Duration = Duration::from_secs(300);
 
-/// So many polls of a follower pass between two looks.
+/// Polls of a follower between two looks.
 const POLLS: u32 = 75;
 
 /// Makes the candidate without shares resign when it leads and sees the sign of life of a member. Looks when it begins to
@@ -47,7 +47,7 @@ pub async fn make_way(
                 sign.member
             );
             events(Event::Problem { class: Class::Election(ProblemClass::Configuration), detail });
-            // One that has left obeys nobody.
+            // A candidate that has left ignores orders.
             let _ = orders.send(Order::Resign).await;
         }
         let ends = async { leads.wait_for(|now| *now != term).await.is_err() };

@@ -52,11 +52,11 @@ pub struct Candidate {
     leaves: bool,
     /// When the next request is due, but for renewals.
     due: u64,
-    /// Its process has no shares: as the leader it works itself.
+    /// True if its process has no shares: as the leader it works itself.
     pub whole: bool,
-    /// The newest leader that it knows of coordinates shares.
+    /// True if the newest leader that it knows of coordinates shares.
     pub coordinated: bool,
-    /// It does not contend before.
+    /// The earliest time at which it contends again.
     rests: u64,
     /// A request other than a renewal has no answer yet.
     waits: bool,
@@ -89,7 +89,7 @@ struct Lead {
     valid: u64,
     renew: u64,
     renews: bool,
-    /// It has seen that its work may begin.
+    /// True once a read or a list has shown that its work may begin.
     looked: bool,
     /// When it looks again for members.
     look_at: u64,
@@ -151,7 +151,7 @@ impl Candidate {
         }
     }
 
-    /// It acquires the lease, or raises the term.
+    /// Returns true while it acquires the lease or raises the term.
     #[must_use]
     pub fn wins(&self) -> bool {
         matches!(self.phase, Phase::Winning { .. } | Phase::Raising { .. })
@@ -188,9 +188,9 @@ impl Candidate {
                 let renew = if lead.renews { u64::MAX } else { lead.renew };
                 let is_open = lead.gives.is_some() || !lead.looked;
                 let gives = if is_open && lead.stops.is_none() { next } else { u64::MAX };
-                let looks = self.whole && !self.waits && lead.stops.is_none();
-                let look = if looks { lead.look_at } else { u64::MAX };
-                lead.valid.min(renew).min(gives).min(look).min(lead.stops.unwrap_or(u64::MAX))
+                let lists = self.whole && !self.waits && lead.stops.is_none();
+                let list = if lists { lead.look_at } else { u64::MAX };
+                lead.valid.min(renew).min(gives).min(list).min(lead.stops.unwrap_or(u64::MAX))
             }
             Phase::Giving { valid, .. } => next.min(*valid),
             Phase::Releasing { until, .. } => next.min(*until),

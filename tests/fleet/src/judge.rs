@@ -25,7 +25,7 @@ pub struct Violation {
 struct Span {
     who: usize,
     life: u32,
-    /// It is all of the work.
+    /// True for all of the work, false for that of a share.
     whole: bool,
     until: u64,
 }
@@ -107,7 +107,7 @@ impl Judge {
     }
 
     /// S1: a share has one holder that acts, and never while a share of another split has one.
-    /// S4: none while somebody runs all of the work (`whole`).
+    /// S4: no share is worked for while a leader without shares runs all of the work (`whole`).
     pub fn works(
         &mut self,
         key: Key,
@@ -127,7 +127,7 @@ impl Judge {
         if !others.is_empty() {
             self.broken(now, "S1", format!("{key:?}: {who} works while {others:?} does"));
         }
-        let beside = self.works.iter().find(|(other, spans)| {
+        let rival = self.works.iter().find(|(other, spans)| {
             let is_other = |span: &Span| match (key, other) {
                 (Key::Coordination, Key::Share(_)) => whole,
                 (Key::Share(_), Key::Coordination) => span.whole,
@@ -135,8 +135,8 @@ impl Judge {
             };
             spans.iter().any(|span| span.until > now && is_other(span))
         });
-        if let Some(other) = beside.map(|(key, _)| *key) {
-            let text = format!("{who} works for {key:?} while somebody does for {other:?}");
+        if let Some(other) = rival.map(|(key, _)| *key) {
+            let text = format!("{who} works for {key:?} while another process does for {other:?}");
             self.broken(now, "S4", text);
         }
         if let Key::Share(share) = key {

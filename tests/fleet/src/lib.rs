@@ -110,7 +110,7 @@ impl Bounds {
         slow(world::LEASE + GONE / 2 + 3 * 4_000) + 2_000 + 12 * ROUND_TRIP
     }
 
-    /// After members came back while somebody runs all of the work, who looks for them in so long.
+    /// After members came back while a leader without shares runs all of the work, which looks for them in so long.
     #[must_use]
     pub fn back(self) -> u64 {
         slow(10_000) + self.calm()
@@ -243,7 +243,7 @@ fn wake(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
     members.iter().for_each(|who| world.freeze(*who, FAULTS));
     let whole = world.join_whole();
     let until = world.scene.now + bounds.whole();
-    // As long as a request may take when it is slow.
+    // A slow request: 200 ms each way.
     world.network.way = 200;
     let key = store::Key::Coordination;
     let wins = |world: &World| {
@@ -251,6 +251,10 @@ fn wake(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
     };
     while world.scene.now < until && !wins(world) {
         play(world, world.scene.now + 5);
+    }
+    if !wins(world) {
+        let text = format!("{whole} does not contend, and all members stand still");
+        world.scene.judge.broken(world.scene.now, "S2", text);
     }
     // Signs would be seen at once: each of these members has to find out by itself that it may not work.
     let (kind, until) = (network::Kind::Unsigned(members.clone()), world.scene.now + 2_000);

@@ -98,7 +98,7 @@ pub struct Process {
     pub leaves: Option<u64>,
     /// When it is woken next, in true time.
     pub wakes: u64,
-    /// It has no shares: as the leader it runs all of the work.
+    /// True if it has no shares: as the leader it runs all of the work.
     pub whole: bool,
     rng: Rng,
     member: Member,

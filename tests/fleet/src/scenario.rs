@@ -39,7 +39,7 @@ pub enum Action {
     Reshare(u32),
     /// A process without shares begins, and dies so much later.
     Whole(u64),
-    /// That process dies, whoever is left.
+    /// That process dies, also if it is the last one.
     End(usize),
     /// The next plan comes so late, and its leader is dead by then.
     StaleWrite(u64),

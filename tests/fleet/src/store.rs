@@ -60,7 +60,7 @@ pub enum Reply {
     Raised(u64),
     /// What the blob shows.
     State(State),
-    /// A member is alive, or somebody holds a share.
+    /// True if a member is alive or a share is held.
     Split(bool),
     /// Who announced itself, under which id, and how many milliseconds ago.
     Announcement(Option<(usize, Id, u64)>),
@@ -108,6 +108,17 @@ pub struct Laid {
     at: u64,
     /// What the clock of its member said when it was sent.
     pub by_their_clock: u64,
+}
+
+impl Laid {
+    /// The sign as a list shows it whose answer has that date, in whole seconds.
+    fn listed(&self, date: u64) -> Listed {
+        Listed {
+            sign: self.sign.clone(),
+            tag: text(self.tag),
+            age: Duration::from_secs(date - self.at / 1_000),
+        }
+    }
 }
 
 /// All blobs.
@@ -218,23 +229,15 @@ impl Store {
             !is_active(Mutant::TheirClocks) || their_clock < laid.by_their_clock + 15_000
         };
         let laid = self.signs.values().filter(fresh);
-        let listed = laid.map(|laid| Listed {
-            sign: laid.sign.clone(),
-            tag: text(laid.tag),
-            age: Duration::from_secs(date - laid.at / 1_000),
-        });
-        listed.collect()
+        laid.map(|laid| laid.listed(date)).collect()
     }
 
     fn is_split(&self, now: u64) -> bool {
-        let lives = |laid: &Laid| {
-            let age = Duration::from_secs((now / 1_000).saturating_sub(laid.at / 1_000));
-            age <= laid.sign.pace.gone_after() + Duration::from_secs(1)
-        };
-        let held = |(key, election): (&Key, &Election)| {
+        let is_alive = |laid: &Laid| laid.listed(now / 1_000).is_alive();
+        let is_held = |(key, election): (&Key, &Election)| {
             matches!(key, Key::Share(_)) && election.lease.is_some_and(|(_, until)| now < until)
         };
-        self.signs.values().any(lives) || self.elections.iter().any(held)
+        self.signs.values().any(is_alive) || self.elections.iter().any(is_held)
     }
 
     fn close(&mut self, share: Share, now: u64) -> bool {

@@ -8,7 +8,7 @@ use super::super::sas::Sas;
 use super::super::shared_key::Key;
 use super::{Account, Credential, complain, is_account_name, judge_transport};
 use tenure_base::prelude::*;
-use tenure_base::text::{QUOTED, QUOTED_ADVICE, is_quoted};
+use tenure_base::text::{QUOTED, QUOTED_ADVICE, begins_quoted, is_quoted};
 
 const EMULATOR_NAME: &str = "devstoreaccount1";
 /// Public: every emulator and its documentation has it.
@@ -17,8 +17,12 @@ const EMULATOR_KEY: &str =
 
 pub(super) fn read(text: &str) -> Result<Account, Vec<Problem>> {
     let mut problems = Vec::new();
-    if is_quoted(text) {
-        complain(&mut problems, QUOTED, QUOTED_ADVICE);
+    // No key begins with a quotation mark.
+    if begins_quoted(text) {
+        let is_quoted = is_quoted(text);
+        let problem =
+            if is_quoted { QUOTED } else { "the connection string begins with a quotation mark" };
+        complain(&mut problems, problem, QUOTED_ADVICE);
         return Err(problems);
     }
     let pieces = Pieces::split(text, &mut problems);
@@ -38,12 +42,18 @@ pub(super) fn read(text: &str) -> Result<Account, Vec<Problem>> {
 
 const COPY_IT: &str = "copy it again from the account's page \"Access keys\"";
 
-const KNOWN_KEYS: &str = "correct it or leave it out; the keys are UseDevelopmentStorage, \
-     DevelopmentStorageProxyUri, DefaultEndpointsProtocol, AccountName, AccountKey, EndpointSuffix, BlobEndpoint and \
-     SharedAccessSignature";
+/// Defines the list of keys, and the advice that names them.
+macro_rules! keys {
+    ($first:literal $(, $key:literal)*) => {
+        /// Every key that means something here.
+        pub(super) const KEYS: &[&str] = &[$first $(, $key)*];
 
-/// Every key that means something here.
-pub(super) const KEYS: [&str; 8] = [
+        const KNOWN_KEYS: &str =
+            concat!("correct it or leave it out; the keys are: ", $first $(, ", ", $key)*);
+    };
+}
+
+keys!(
     "UseDevelopmentStorage",
     "DevelopmentStorageProxyUri",
     "DefaultEndpointsProtocol",
@@ -51,8 +61,8 @@ pub(super) const KEYS: [&str; 8] = [
     "AccountKey",
     "EndpointSuffix",
     "BlobEndpoint",
-    "SharedAccessSignature",
-];
+    "SharedAccessSignature"
+);
 
 /// The services whose `…Endpoint` and `…SecondaryEndpoint` a connection string can have. `BlobEndpoint` is in
 /// [`KEYS`].
@@ -93,7 +103,8 @@ impl<'a> Pieces<'a> {
                 continue;
             };
             let key = key.trim();
-            let Some(key) = KEYS.into_iter().find(|known| known.eq_ignore_ascii_case(key)) else {
+            let Some(key) = KEYS.iter().copied().find(|known| known.eq_ignore_ascii_case(key))
+            else {
                 if !is_foreign(key) {
                     let is_name = (1..=LONGEST_KEY).contains(&key.len())
                         && key.bytes().all(|byte| byte.is_ascii_alphabetic());

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::*;
-use crate::{Environment, Unreadable};
+use crate::{Beside, Environment, RawAnswer, Told, Unreadable};
 use tenure_azure::credential::Pass;
 use tenure_azure::secret::Secret;
 
@@ -294,6 +294,58 @@ fn a_look_that_is_refused_for_its_key_goes_out_with_the_other_one() {
     }
     assert!(report.problems[0].detail.starts_with("key 1"), "{report:?}");
     assert_eq!(candidate.verbs(), ["read triggers", "read triggers"]);
+}
+
+/// A look that was signed with the first key is answered after a beat switched to the second one.
+#[test]
+fn a_late_refusal_of_a_key_that_is_not_in_use_changes_nothing() {
+    let more = [(variable::EVERY, "1h"), (variable::FAILOVER, "3s")];
+    let mut leader = Candidate::new(&[&KEYS[..], &more].concat());
+    let step = |leader: &mut Candidate, event, is_replaced: bool| {
+        let (state, mut passes, chance) = (leader.state.take(), Vec::new(), &mut Counter(7));
+        leader.began = leader.now;
+        let mut step = Step::begin(&leader.settings, state.as_deref(), leader.now, event, chance);
+        loop {
+            match step.next(leader.now) {
+                Todo::Rest(report) => {
+                    leader.state = Some(report.state.clone());
+                    return (*report, step.beside(), passes);
+                }
+                Todo::Fetch(_) => panic!("no token is needed"),
+                Todo::Send(Ask { operation, pass, .. }) => {
+                    let sent = leader.now;
+                    leader.now += millis(10);
+                    let reply = match is_replaced && pass == Pass::Own {
+                        true => refusal(&operation, sent, 403, "AuthenticationFailed"),
+                        false => available(&operation, sent),
+                    };
+                    passes.push(pass);
+                    step.answered(sent, leader.now, instant(leader.now), reply, chance);
+                }
+            }
+        }
+    };
+    let (report, sent, _) = step(&mut leader, None, false);
+    let Some(Beside::Send(look)) = sent else { panic!("it does not look: {sent:?}") };
+    assert_eq!((look.operation, look.pass), (TRIGGERS, Pass::Own));
+
+    leader.now = leader.now.max(leader.began + report.again_in);
+    let (report, _, passes) = step(&mut leader, None, true);
+    assert_eq!(passes, [Pass::Own, Pass::SecondKey], "the beat switches");
+    assert_eq!(report.problems.len(), 1, "{report:?}");
+
+    let header = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
+    let headers =
+        vec![header("x-ms-error-code", "AuthenticationFailed"), header("x-ms-request-id", "1")];
+    let raw = RawAnswer { status: 403, headers, body: Default::default() };
+    let told = Told { reply: Ok(raw), at: Timestamp::from_date(instant(leader.now)) };
+    let (refused, sent, mut passes) = step(&mut leader, Some(Event::Answered(told)), true);
+    assert_eq!(refused.problems, []);
+    let Some(Beside::Send(look)) = sent else { panic!("it does not look again: {sent:?}") };
+    assert_eq!((look.operation, look.pass), (TRIGGERS, Pass::SecondKey));
+    leader.now = leader.now.max(leader.began + refused.again_in);
+    passes.extend(step(&mut leader, None, true).2);
+    assert_eq!(passes, [Pass::SecondKey], "the next beat");
 }
 
 #[test]

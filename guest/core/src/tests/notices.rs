@@ -176,8 +176,12 @@ fn what_is_no_notice_is_ignored() {
 
 type Answers = Box<dyn Fn(&Operation, Moment) -> Reply>;
 
-/// Everything that can come back, but a notice, and a refusal of the key or the token.
-fn replies() -> Vec<Answers> {
+/// Answers that refuse the key or the token.
+const REFUSALS: [(u16, &str); 2] =
+    [(401, "InvalidAuthenticationInfo"), (403, "AuthenticationFailed")];
+
+/// Everything that can come back, but a notice. True: a refusal of the key or the token.
+fn replies() -> Vec<(bool, Answers)> {
     let mut replies: Vec<Answers> = vec![
         Box::new(|_, _| failure(FailureKind::Timeout)),
         Box::new(|_, _| failure(FailureKind::Reset)),
@@ -201,7 +205,22 @@ fn replies() -> Vec<Answers> {
     ] {
         replies.push(Box::new(move |o, at| refusal(o, at, status, code)));
     }
+    let mut replies: Vec<_> = replies.into_iter().map(|reply| (false, reply)).collect();
+    for (status, code) in REFUSALS {
+        replies.push((true, Box::new(move |o, at| refusal(o, at, status, code))));
+    }
     replies
+}
+
+/// Asserts that nothing but requests about notices differs. A refusal of the key or the token costs one more of these, sent with
+/// another one, and is reported. Returns how many there were.
+fn replaced(past: &Past, calm: &Past, refused: bool) -> usize {
+    assert_eq!(past.business(), calm.business());
+    let is_refusal = |problem: &&Problem| problem.class == ProblemClass::Refused;
+    let (refusals, others): (Vec<_>, Vec<_>) = past.problems.iter().partition(is_refusal);
+    assert_eq!(others, calm.problems.iter().collect::<Vec<_>>());
+    assert!(refusals.is_empty() || refused, "{refusals:?}");
+    refusals.len()
 }
 
 const KEYS: [(&str, &str); 4] = [
@@ -222,16 +241,19 @@ fn whatever_becomes_of_a_look_a_leader_goes_on_as_without() {
             candidate.identity = Box::new(|_| Ok((200, token.as_bytes().to_vec())));
             candidate.lead();
             let past = live(&mut candidate, seconds(500), service);
-            assert_eq!(candidate.fetches.len(), usize::from(credential.len() == IDENTITY.len()));
-            past
+            (past, candidate.fetches.len())
         };
-        let calm = run(&available);
-        for reply in replies() {
-            let past = run(&with(reply));
-            assert_eq!(past.of(LOOK).len(), 2);
-            assert_eq!(past.business(), calm.business());
-            assert_eq!(past.problems, []);
+        let (calm, fetches) = run(&available);
+        let (mut most, has_identity) = (0, credential.len() == IDENTITY.len());
+        assert_eq!(fetches, usize::from(has_identity));
+        for (refused, reply) in replies() {
+            let (past, tokens) = run(&with(reply));
+            let more = replaced(&past, &calm, refused);
+            assert_eq!(past.of(LOOK).len(), 2 + more);
+            assert_eq!(tokens, if has_identity { fetches + more } else { 0 });
+            most = most.max(more);
         }
+        assert_eq!(most, 2, "each look that is refused");
     }
 }
 
@@ -373,24 +395,29 @@ fn whatever_becomes_of_a_notice_a_follower_goes_on_as_without() {
             let token = r#"{"access_token":"ey","expires_in":86400}"#;
             candidate.identity = Box::new(|_| Ok((200, token.as_bytes().to_vec())));
             let past = live(&mut candidate, seconds(400), other(reply));
-            assert_eq!(candidate.fetches.len(), usize::from(credential.len() == IDENTITY.len()));
-            past
+            (past, candidate.fetches.len())
         };
-        let calm = run(&available);
+        let (calm, fetches) = run(&available);
+        let (mut most, has_identity) = (0, credential.len() == IDENTITY.len());
+        assert_eq!(fetches, usize::from(has_identity));
         assert_eq!(calm.of(LEAVE).len(), 2);
-        for reply in replies() {
+        for (refused, reply) in replies() {
             let unseen = run(&reply);
-            assert_eq!((unseen.of(LOOK).len(), unseen.of(LEAVE).len()), (2, 0));
             let unwritten = run(&|o, at| match o {
                 Operation::ReadSideBlob(_) => available(o, at),
                 _ => reply(o, at),
             });
-            assert_eq!(unwritten.of(LEAVE).len(), 2);
-            for past in [unseen, unwritten] {
-                assert_eq!(past.business(), calm.business());
-                assert_eq!(past.problems, calm.problems);
+            for ((past, tokens), (looks, leaves)) in [(unseen, (2, 0)), (unwritten, (2, 2))] {
+                let more = replaced(&past, &calm, refused);
+                let is_written = leaves > 0;
+                let expected = if is_written { (looks, leaves + more) } else { (looks + more, 0) };
+                assert_eq!((past.of(LOOK).len(), past.of(LEAVE).len()), expected);
+                assert_eq!(tokens, if has_identity { fetches + more } else { 0 });
+                most = most.max(more);
             }
         }
+        // A token is not replaced within 30 s.
+        assert_eq!(most, if has_identity { 1 } else { 2 }, "each notice that is refused");
     }
 }
 

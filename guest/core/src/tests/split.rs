@@ -116,8 +116,10 @@ fn who_has_no_shares_lists_signs_and_shares_before_it_acquires_and_once_its_term
 
 #[test]
 fn a_young_sign_and_a_share_that_is_held_keep_it_from_acquiring() {
-    let found: [(&str, u64, &str, &str); 4] = [
+    let found: [(&str, u64, &str, &str); 6] = [
         ("member.ada", 16, "available", SIGN),
+        ("member.a%2Ed%2F%C3%A4", 16, "available", SIGN),
+        ("member.a%0A", 16, "available", SIGN),
         ("member.ada", 60, "available", "<tenureevery>3600000</tenureevery>"),
         ("share.1.0-of-2", 90, "leased", ""),
         ("share.1.0-of-2", 90, "breaking", ""),
@@ -131,8 +133,13 @@ fn a_young_sign_and_a_share_that_is_held_keep_it_from_acquiring() {
         assert_eq!(report.role, Role::Undecided);
         let [problem] = report.problems.as_slice() else { panic!("{report:?}") };
         assert_eq!(problem.class, ProblemClass::Configuration);
-        let told = ["the member ada left a sign of life", "share 0 of 2 is held"];
-        assert!(told.iter().any(|text| problem.detail.contains(text)), "{}", problem.detail);
+        let reason = match blob.0 {
+            "member.ada" => "the member ada left a sign of life",
+            "member.a%2Ed%2F%C3%A4" => "the member a.d/ä left a sign of life",
+            "member.a%0A" => "the member a%0A left a sign of life",
+            _ => "share 0 of 2 is held",
+        };
+        assert!(problem.detail.contains(reason), "{}", problem.detail);
     }
 }
 
@@ -146,6 +153,55 @@ fn a_share_that_is_held_once_the_term_is_on_record_keeps_it_from_leading() {
     assert_eq!(verbs[5..], ["list blobs", "list blobs", "release lease"], "{verbs:?}");
     assert!(!matches!(report.role, Role::Leading(_)), "{report:?}");
     assert!(report.problems[0].detail.contains("share 1 of 2 is held"), "{report:?}");
+}
+
+/// A service where the lists have no more pages before the lease is acquired, and always have one more after it.
+fn endless() -> impl FnMut(&Operation, Moment) -> Reply {
+    let mut is_acquired = false;
+    move |o, at| match o {
+        Operation::Read { lease: None } => {
+            is_acquired = false;
+            seen(o, at, "expired", &split(9))
+        }
+        Operation::List { .. } => page(o, at, &[], if is_acquired { "more" } else { "" }),
+        _ => {
+            is_acquired |= matches!(o, Operation::Acquire { .. });
+            available(o, at)
+        }
+    }
+}
+
+#[test]
+fn lists_that_take_longer_than_the_lease_is_valid_are_reported() {
+    // The last request ends in time, or at its time-out.
+    for (takes, ends) in [(seconds(2), true), (seconds(3), false)] {
+        let (mut candidate, mut service) = (Candidate::new(&[]), endless());
+        candidate.slow = Some(("list blobs", takes));
+        let (mut problems, mut verbs, first) = (Vec::new(), Vec::new(), candidate.now);
+        while !verbs.contains(&"release lease") {
+            let began = candidate.now;
+            assert!(began < first + seconds(60), "{verbs:?}");
+            let report = candidate.step(None, |o, at| match o {
+                Operation::List { .. } if !ends && at > first + seconds(15) => {
+                    failure(FailureKind::Timeout)
+                }
+                _ => service(o, at),
+            });
+            assert!(!matches!(report.role, Role::Leading(_)), "{report:?}");
+            problems.extend(report.problems);
+            verbs.extend(candidate.verbs());
+            candidate.now = candidate.now.max(began + report.again_in);
+        }
+        let [problem] = problems.as_slice() else { panic!("{problems:?}") };
+        assert_eq!(problem.class, ProblemClass::Configuration);
+        assert!(problem.detail.contains("could not all be listed"), "{}", problem.detail);
+    }
+}
+
+#[test]
+fn who_cannot_list_all_in_time_makes_way_for_longer_each_time() {
+    let won = unraised::acquires(endless());
+    assert!((2..40).contains(&won), "{won}");
 }
 
 #[test]

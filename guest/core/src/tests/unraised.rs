@@ -3,7 +3,7 @@
 use super::*;
 
 /// How often the lease is acquired in half an hour.
-fn acquires(mut service: impl FnMut(&Operation, Moment) -> Reply) -> usize {
+pub(super) fn acquires(mut service: impl FnMut(&Operation, Moment) -> Reply) -> usize {
     let (mut candidate, mut won, mut last) = (Candidate::new(&[]), 0, None);
     while candidate.now < seconds(100 + 1_800) {
         let called = candidate.now;

@@ -29,7 +29,7 @@ pub(super) struct Checked<'c> {
     pub candidacy: &'c Candidacy,
     /// What came of it, with what people should know. None: nobody was asked.
     pub asked: Option<(Asked, String)>,
-    /// This machine's clock is wrong by that.
+    /// The reported difference of this machine's clock, if any.
     pub clock: Option<ClockDifference>,
 }
 
@@ -216,8 +216,9 @@ impl TurnTime {
 
 /// The service's time of day, as far as it is known.
 fn now(checked: &Checked<'_>) -> Timestamp {
-    let here = crate::look::now();
-    Timestamp(checked.clock.map_or(here, |difference| difference.corrected(here)))
+    let machine_time = crate::look::now();
+    let difference = checked.clock;
+    Timestamp(difference.map_or(machine_time, |difference| difference.corrected(machine_time)))
 }
 
 /// The next turns of the timer after `now`.
@@ -266,12 +267,13 @@ fn found(visibility: Visibility) -> &'static str {
         Visibility::All => "all that the command starts are found, whatever /proc hides",
         Visibility::Shown => {
             "a process that leaves the command's process group is found only if /proc shows it (see hidepid): this \
-             kernel does not list children (CONFIG_PROC_CHILDREN). While one runs that is hidden, the lease is not \
-             released but expires"
+             kernel does not list children (CONFIG_PROC_CHILDREN). While a hidden one runs, the lease is not released \
+             but expires. If the command's supervisor is killed, even one that /proc shows goes on after the turn"
         }
         Visibility::ForeignProc => {
             "a process that leaves the command's process group is not found, since /proc belongs to another PID \
-             namespace. While one runs, the lease is not released but expires. Mount a /proc of this namespace"
+             namespace. While one runs, the lease is not released but expires. If the command's supervisor is killed, \
+             it goes on after the turn. Mount a /proc of this namespace"
         }
         Visibility::NoProc => "no command can be started, since no /proc is mounted: mount it",
         Visibility::Unlisted => {

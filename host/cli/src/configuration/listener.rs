@@ -1,7 +1,7 @@
 //! What the runner shows, and where it takes orders.
 
 use super::Configuration;
-use crate::complaint::shown;
+use crate::complaint::shown_address;
 use crate::settings::setting::Setting;
 use crate::settings::table::{CONTROL_TOKEN_FILE, LISTEN_HOST};
 use reqwest::Url;
@@ -32,9 +32,10 @@ impl Configuration {
     ) -> Option<TcpListener> {
         let value = self.given.text(setting)?;
         let (problem, advice) = match listen_address(&value) {
-            None => {
-                (format!("\"{}\" is not an address with a port", shown(&value)), setting.advice)
-            }
+            None => (
+                format!("\"{}\" is not an address with a port", shown_address(&value)),
+                setting.advice,
+            ),
             Some(address) => match Server::bind(address).await {
                 Ok(listener) => return Some(listener),
                 Err(error) if error.kind() == ErrorKind::AddrInUse && beside.is_some() => {
@@ -80,7 +81,7 @@ impl Configuration {
         for name in names.split(',').map(str::trim).filter(|_| !names.is_empty()) {
             let is_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
             if name != "*" && (name.is_empty() || !name.chars().all(is_name)) {
-                let problem = format!("\"{}\" is not the name of a host", shown(name));
+                let problem = format!("\"{}\" is not the name of a host", shown_address(name));
                 self.complain(&LISTEN_HOST, &problem, LISTEN_HOST.advice);
             }
             hosts.add(name);

@@ -218,6 +218,25 @@ fn every_wrong_entry_for_the_handler_is_told() {
     );
 }
 
+#[tokio::test]
+async fn no_part_of_a_token_before_the_host_of_an_address_is_shown() {
+    let hosts = ["c2VjcmV0@host", "https://user:p/c2VjcmV0@host", "https://user:c2VjcmV0@host/a@b"];
+    for host in hosts {
+        let mut configuration = given(&["--allow-host", host]);
+        configuration.allow_list();
+        let text = crate::complaint::report(&configuration.complaints);
+        assert!(text.contains("--allow-host ") && !text.contains("c2VjcmV0"), "{text}");
+    }
+    let mut configuration = given(&["--listen", "c2VjcmV0@host", "--listen-host", "c2VjcmV0@host"]);
+    assert!(configuration.listener(&LISTEN, None).await.is_none());
+    configuration.hosts();
+    let text = crate::complaint::report(&configuration.complaints);
+    assert!(text.contains("--listen …@host") && text.contains("--listen-host …@host"), "{text}");
+    assert!(!text.contains("c2VjcmV0"), "{text}");
+    let problem = crate::steer::listener("c2VjcmV0@host").unwrap_err();
+    assert!(problem.contains("\"…@host\""), "{problem}");
+}
+
 fn file(content: &str) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), content).unwrap();

@@ -21,27 +21,27 @@ pub(super) enum Hindrance {
 }
 
 /// True if the service refuses what the candidate needs: the lock may be free.
-pub(super) fn is_refused(seen: &Summary) -> bool {
-    let blocked = seen.blocked.as_ref().map(|blocked| blocked.class);
-    seen.role == "undecided" && matches!(blocked, Some("refused" | "configuration"))
+pub(super) fn is_refused(summary: &Summary) -> bool {
+    let blocked = summary.blocked.as_ref().map(|blocked| blocked.class);
+    summary.role == "undecided" && matches!(blocked, Some("refused" | "configuration"))
 }
 
 impl Obstacle {
-    /// The obstacle that this summary shows. There are also problems of a candidate that leads in the
-    /// next moment: on a new blob it waits for a second first.
-    pub(super) fn seen(&mut self, seen: &Summary) -> Option<Hindrance> {
-        let class = seen.problem.as_ref().map(|problem| problem.class);
-        if (seen.role, class) == ("undecided", Some("unusable-blob")) {
+    /// Returns the obstacle in the next summary. Some problems are none: a candidate that is about to lead a new blob waits
+    /// for a second first.
+    pub(super) fn update(&mut self, summary: &Summary) -> Option<Hindrance> {
+        let class = summary.problem.as_ref().map(|problem| problem.class);
+        if (summary.role, class) == ("undecided", Some("unusable-blob")) {
             return Some(Hindrance::Unusable);
         }
-        self.is_in(seen).then_some(Hindrance::NotFree)
+        self.is_in(summary).then_some(Hindrance::NotFree)
     }
 
-    fn is_in(&mut self, seen: &Summary) -> bool {
-        let class = seen.problem.as_ref().map(|problem| problem.class);
+    fn is_in(&mut self, summary: &Summary) -> bool {
+        let class = summary.problem.as_ref().map(|problem| problem.class);
         let told_before = std::mem::replace(&mut self.told, class == Some("clock"));
         self.passed |= told_before && !self.told;
-        match (seen.role, class) {
+        match (summary.role, class) {
             ("leading", _) => false,
             ("following", _) => true,
             (_, None) => false,
@@ -53,7 +53,7 @@ impl Obstacle {
             // that jump are told again and again, and the lease is given back each time.
             (_, Some("clock")) => self.passed,
             // Another key or token may have been accepted.
-            _ => seen.failing,
+            _ => summary.failing,
         }
     }
 }
@@ -78,7 +78,7 @@ mod tests {
             failing,
             ..Board::new("locks/one", "ada", Duration::ZERO).summary(Duration::ZERO)
         };
-        seen.iter().map(|seen| obstacle.seen(&summary(seen))).collect()
+        seen.iter().map(|seen| obstacle.update(&summary(seen))).collect()
     }
 
     #[test]

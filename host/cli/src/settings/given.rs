@@ -4,15 +4,22 @@
 use super::options::CommandLine;
 use super::parse::{Content, Section};
 use super::setting::{Choice, Kind, Scope, Setting};
-use super::table::{CA_FILE, FOR_EACH, FOR_EACH_FILE, ON_START};
+use super::table::{
+    ADDRESS, ALLOW_HOST, AT, CA_FILE, FOR_EACH, FOR_EACH_FILE, HEALTH_LISTEN, LISTEN, LISTEN_HOST,
+    ON_START,
+};
 use super::word::Word;
-use crate::complaint::{reworded, shown};
+use crate::complaint::{reworded, shown, shown_address};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What stands for a name in settings of elections that are of one kind.
 pub(super) const EACH: &str = "{each}";
+
+/// Settings with an address or a host, in which a password may stand before an `@`.
+static ADDRESSES: [&Setting; 6] =
+    [&ADDRESS, &ALLOW_HOST, &AT, &HEALTH_LISTEN, &LISTEN, &LISTEN_HOST];
 
 /// Who says what a variable holds; nothing when it is blank or not set.
 pub(crate) type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -76,6 +83,8 @@ impl Value {
     /// The same of one of its words.
     pub(crate) fn told_of(&self, word: Option<&Word>) -> String {
         let Setting { name, kind, .. } = self.setting;
+        let is_address = ADDRESSES.iter().any(|setting| setting.is(self.setting));
+        let shown = if is_address { shown_address } else { shown };
         let text = word.map(|word| shown(&word.text.to_string_lossy()));
         let text = text.filter(|text| !text.trim().is_empty());
         match (&self.source, text, kind) {

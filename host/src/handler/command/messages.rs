@@ -43,10 +43,10 @@ pub(super) enum Order {
     Signal(i32),
 }
 
-/// How a line begins that holds a signal.
+/// The prefix of a line with a signal.
 const SIGNAL: &str = "signal ";
 
-/// How a line begins that holds the end of the turn's own time.
+/// The prefix of a line with the end of the turn's own time.
 const LIMIT: &str = "limit ";
 
 impl Order {

@@ -13,7 +13,8 @@
 //!
 //! A supervisor that is killed is missed at once, since the socket ends then too: the runner kills the
 //! group, and the turn has trapped. On Linux the supervisor of the runner has adopted what left the group. The runner
-//! asks it to end that, and the turn is over when it has. Without such a supervisor these processes are not found.
+//! asks it to end that, and the turn is over when it has. Without such a supervisor, or without a complete list of its
+//! children, these processes go on.
 //!
 //! When both are killed in the same moment, and the command is not, the supervisor of the runner ends it, on
 //! Linux; where there is none, or it is killed too, nobody does. The kernel could (`PR_SET_PDEATHSIG`), but
@@ -78,14 +79,14 @@ pub struct Program {
 pub struct Settings {
     /// Variables of its own. It also sees those around, but none of the election's.
     pub env: Vec<(String, String)>,
-    /// How long before the end of the leadership it is told to end, and how long after its time limit it is killed.
+    /// The time from SIGTERM to the end of the leadership, and from the time limit to SIGKILL.
     pub stop_time: Duration,
     /// Called with each line that it writes, up to the same number as those of a component. One that is attached
     /// writes no lines, but to where this process does.
     pub output: LineSink,
     /// Whoever attaches it to this process's streams and signals, for one run.
     pub attached: Option<Arc<Attached>>,
-    /// None: no process adopts what a command leaves behind when its supervisor is killed.
+    /// None where no process adopts, and is sure to find, what a command leaves behind when its supervisor is killed.
     pub end_orphans: Option<EndOrphans>,
 }
 

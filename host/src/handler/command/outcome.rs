@@ -16,7 +16,7 @@ pub(super) enum Fate {
     Unwatched,
 }
 
-/// How the turn ended. `last_words` is what the command last wrote to standard error.
+/// Returns the end of the turn. `last_words` is the last line that the command wrote to standard error.
 pub(super) fn turn_end(fate: Fate, last_words: &str) -> TurnEnd {
     let failed = |what: String| match last_words.trim() {
         "" => TurnEnd::Failed(what),

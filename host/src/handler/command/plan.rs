@@ -1,22 +1,21 @@
-//! When the work is told to end, and when it is killed.
+//! The instants of SIGTERM and SIGKILL for the work.
 
 use std::time::Duration;
 
-/// So long before the end of the leadership whatever still runs is killed: the time in which the kernel
-/// ends processes, on a machine that is busy.
+/// The time from SIGKILL to the end of the leadership: the kernel needs it to end processes on a busy machine.
 pub const KILL_SLACK: Duration = Duration::from_millis(500);
 
-/// So long before the end of the leadership the work is told to end, unless it is set otherwise.
+/// The default time from SIGTERM to the end of the leadership.
 pub const STOP_TIME: Duration = Duration::from_secs(3);
 
-/// What is to be done about a command that runs.
+/// The next action for a running command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// Nothing before this instant.
+    /// Wait until this instant.
     Wait(Duration),
-    /// It is told to end, by SIGTERM.
-    Tell,
-    /// It is killed.
+    /// Send SIGTERM.
+    Terminate,
+    /// Send SIGKILL.
     Kill,
 }
 
@@ -32,19 +31,19 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// The instant of SIGKILL, for a command that was told to end at `told`.
-    fn kill_at(self, told: Option<Duration>) -> Duration {
+    /// Returns the instant of SIGKILL. `sigterm_sent` is the instant at which SIGTERM was sent.
+    fn sigkill_at(self, sigterm_sent: Option<Duration>) -> Duration {
         let by_leadership = self.until.saturating_sub(KILL_SLACK);
-        match told {
-            Some(told) if self.is_over_time(told) => {
-                by_leadership.min(told.saturating_add(self.stop_time))
+        match sigterm_sent {
+            Some(sent) if self.is_over_time(sent) => {
+                by_leadership.min(sent.saturating_add(self.stop_time))
             }
             _ => by_leadership,
         }
     }
 
-    /// The instant of SIGTERM.
-    fn tell_at(self) -> Duration {
+    /// Returns the instant of SIGTERM.
+    fn sigterm_at(self) -> Duration {
         let by_leadership = self.until.saturating_sub(self.stop_time);
         self.limit.map_or(by_leadership, |limit| limit.min(by_leadership))
     }
@@ -55,18 +54,18 @@ impl Bounds {
     }
 }
 
-/// What to do at `now` with a command that was told to end at `told`, if it was.
-pub(super) fn due(now: Duration, bounds: Bounds, told: Option<Duration>) -> Act {
-    let (kill_at, tell_at) = (bounds.kill_at(told), bounds.tell_at());
-    if now >= kill_at {
+/// Returns the action that is due at `now`. `sigterm_sent` is the instant at which SIGTERM was sent, if it was.
+pub(super) fn due(now: Duration, bounds: Bounds, sigterm_sent: Option<Duration>) -> Act {
+    let (sigkill_at, sigterm_at) = (bounds.sigkill_at(sigterm_sent), bounds.sigterm_at());
+    if now >= sigkill_at {
         Act::Kill
-    } else if told.is_some() {
-        Act::Wait(kill_at)
-    } else if now >= tell_at {
-        Act::Tell
+    } else if sigterm_sent.is_some() {
+        Act::Wait(sigkill_at)
+    } else if now >= sigterm_at {
+        Act::Terminate
     } else {
-        // Shorter than the slack, it is killed without a word.
-        Act::Wait(tell_at.min(kill_at))
+        // A stop time below the slack leaves no time for SIGTERM.
+        Act::Wait(sigterm_at.min(sigkill_at))
     }
 }
 
@@ -83,11 +82,11 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_told_and_then_killed_before_the_leadership_ends() {
-        let at = |now, told: Option<u64>| due(ms(now), until(12_000, STOP_TIME), told.map(ms));
+    fn a_command_gets_sigterm_and_then_sigkill_before_the_leadership_ends() {
+        let at = |now, sent: Option<u64>| due(ms(now), until(12_000, STOP_TIME), sent.map(ms));
         assert_eq!(at(0, None), Act::Wait(ms(9_000)));
         assert_eq!(at(8_999, None), Act::Wait(ms(9_000)));
-        assert_eq!(at(9_000, None), Act::Tell);
+        assert_eq!(at(9_000, None), Act::Terminate);
         assert_eq!(at(9_000, Some(9_000)), Act::Wait(ms(11_500)));
         assert_eq!(at(11_499, Some(9_000)), Act::Wait(ms(11_500)));
         assert_eq!(at(11_500, Some(9_000)), Act::Kill);
@@ -99,10 +98,10 @@ mod tests {
     #[test]
     fn a_leadership_that_goes_on_puts_both_off_and_one_that_is_over_kills() {
         assert_eq!(due(ms(8_000), until(16_000, STOP_TIME), None), Act::Wait(ms(13_000)));
-        let told = Some(ms(9_000));
-        assert_eq!(due(ms(10_000), until(22_000, STOP_TIME), told), Act::Wait(ms(21_500)));
+        let sigterm_sent = Some(ms(9_000));
+        assert_eq!(due(ms(10_000), until(22_000, STOP_TIME), sigterm_sent), Act::Wait(ms(21_500)));
         assert_eq!(due(ms(0), until(0, STOP_TIME), None), Act::Kill);
-        assert_eq!(due(ms(100), until(1_100, STOP_TIME), None), Act::Tell);
+        assert_eq!(due(ms(100), until(1_100, STOP_TIME), None), Act::Terminate);
     }
 
     #[test]
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_takes_too_long_is_told_at_its_limit_and_killed_a_stop_time_later() {
+    fn a_turn_that_takes_too_long_gets_sigterm_at_its_limit_and_sigkill_a_stop_time_later() {
         for limit in [6_000, 3_000, 100] {
             let overtime = STOP_TIME + KILL_SLACK;
             let bounds = Bounds {
@@ -121,10 +120,10 @@ mod tests {
                 stop_time: STOP_TIME,
             };
             assert_eq!(due(ms(0), bounds, None), Act::Wait(ms(limit)));
-            assert_eq!(due(ms(limit), bounds, None), Act::Tell);
-            let (told, kill_at) = (Some(ms(limit)), ms(limit + 3_000));
-            assert_eq!(due(ms(limit), bounds, told), Act::Wait(kill_at));
-            assert_eq!(due(kill_at, bounds, told), Act::Kill);
+            assert_eq!(due(ms(limit), bounds, None), Act::Terminate);
+            let (sigterm_sent, sigkill_at) = (Some(ms(limit)), ms(limit + 3_000));
+            assert_eq!(due(ms(limit), bounds, sigterm_sent), Act::Wait(sigkill_at));
+            assert_eq!(due(sigkill_at, bounds, sigterm_sent), Act::Kill);
             assert!(bounds.is_over_time(ms(limit)) && !bounds.is_over_time(ms(limit - 1)));
         }
     }
@@ -134,7 +133,7 @@ mod tests {
         let bounds = Bounds { limit: Some(ms(11_000)), ..until(12_000, STOP_TIME) };
         assert_eq!(due(ms(0), bounds, None), Act::Wait(ms(9_000)));
         assert_eq!(due(ms(9_000), bounds, Some(ms(9_000))), Act::Wait(ms(11_500)));
-        // Told at its limit, with less than the stop time left.
+        // SIGTERM at its limit, with less than the stop time left.
         let bounds = Bounds { limit: Some(ms(8_900)), ..bounds };
         assert_eq!(due(ms(8_900), bounds, Some(ms(8_900))), Act::Wait(ms(11_500)));
     }

@@ -54,7 +54,7 @@ pub(super) struct Run {
     pub program: Program,
     /// All of its environment.
     pub variables: Vec<(OsString, OsString)>,
-    /// How long before the end of the leadership it is told to end.
+    /// The time from SIGTERM to the end of the leadership.
     pub stop_time: Duration,
     /// How long it may run.
     pub lease: Deadline,
@@ -112,7 +112,10 @@ impl Run {
         let mut output = JoinSet::new();
         output.spawn(hand_on(supervisor.stdout.take(), stdout));
         output.spawn(hand_on(supervisor.stderr.take(), stderr));
-        let fate = kept.listen(socket, &mut stop).await;
+        let fate = match kept.listen(socket, &mut stop).await {
+            Some(fate) => fate,
+            None => kept.end_unwatched(&mut supervisor).await,
+        };
         let _ = timeout(LAST_LINES, async { while output.join_next().await.is_some() {} }).await;
         // It has said its last word, or was killed.
         let _ = supervisor.wait().await;
@@ -121,11 +124,12 @@ impl Run {
 }
 
 impl Kept {
+    /// Controls the command until the supervisor's last report. Returns none if the supervisor ends without one.
     async fn listen(
         &mut self,
         socket: UnixStream,
         stop: &mut oneshot::Receiver<Infallible>,
-    ) -> Fate {
+    ) -> Option<Fate> {
         let clock = BootClock::new();
         let (reports, mut words) = socket.into_split();
         let mut reports = BufReader::new(reports).lines();
@@ -146,12 +150,14 @@ impl Kept {
                 report = reports.next_line() => {
                     match report.ok().flatten().and_then(|line| family::read(&line)) {
                         Some(Report::Started(group)) => self.group = Pid::from_raw(group),
-                        Some(Report::NotStarted(problem)) => return Fate::NotStarted(problem),
+                        Some(Report::NotStarted(problem)) => {
+                            return Some(Fate::NotStarted(problem));
+                        }
                         Some(Report::Gone(gone)) => {
                             let told = gone.told || self.overdue || stopping;
-                            return Fate::Gone(Gone { told, ..gone });
+                            return Some(Fate::Gone(Gone { told, ..gone }));
                         }
-                        None => return self.end_unwatched().await,
+                        None => return None,
                     }
                 }
                 _ = &mut *stop, if !stopping => {
@@ -195,15 +201,18 @@ impl Kept {
         killed || self.group.is_some()
     }
 
-    /// Ends a command whose supervisor is dead. The processes have another parent by now: this process, where it is the
-    /// first one of a container, or the supervisor of `tenure run`, which ends also those that left the group.
+    /// Ends a command whose supervisor dies. Another process adopts the command: this one, where it is the first one of a
+    /// container, or the supervisor of `tenure run`, which also ends the processes that left the group.
     ///
     /// A supervisor that was killed between starting the command and reporting that looks like one that started nothing.
-    async fn end_unwatched(&self) -> Fate {
+    async fn end_unwatched(&self, supervisor: &mut Child) -> Fate {
         let fate = match self.group {
             Some(group) => self.end_group(group).await,
             None => Fate::NotStarted("the process that supervises it ended first".into()),
         };
+        // A process that dies closes its files before its children get another parent. Until it is reaped, an adopter may
+        // find no orphan yet.
+        let _ = supervisor.wait().await;
         if let Some(end_orphans) = &self.end_orphans {
             end_orphans().await;
         }

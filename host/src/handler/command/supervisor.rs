@@ -79,7 +79,7 @@ pub async fn supervise(program: &Program, stop_time: Duration, attached: bool) -
         };
         let wake = match act {
             Act::Wait(at) => at,
-            Act::Tell => {
+            Act::Terminate => {
                 family.tell();
                 told = Some(now);
                 continue;

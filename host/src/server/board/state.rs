@@ -8,8 +8,8 @@ use super::super::role::{Ended, Leader, Role};
 use super::super::timeline::Timeline;
 use super::readiness::{FAILURES, Told, keeps_out};
 use crate::contract::{
-    self, ClockDifference, ExchangeResult, Incumbent, Listed, Outlook, ProblemClass, Report, Turns,
-    reason_name, rfc3339, seen_lately, wall,
+    self, ExchangeResult, Incumbent, Listed, Outlook, ProblemClass, Report, ServiceTime, Turns,
+    reason_name, rfc3339, seen_lately,
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event};
@@ -57,8 +57,8 @@ pub(in crate::server) struct State {
     /// An operator keeps it from contending.
     pub(in crate::server) paused: bool,
     pub(in crate::server) problem: Option<Told>,
-    /// This machine's clock is wrong by that.
-    clock: Option<ClockDifference>,
+    /// The service's time of day, as far as it is known.
+    pub(in crate::server) service_time: ServiceTime,
     /// What keeps it from leading and from following.
     pub(in crate::server) blocked: Option<Told>,
     /// True once its process can work, if a command decides that.
@@ -138,10 +138,7 @@ impl State {
             application.winds_down = report.wind_down;
         }
         self.promise = report.promise;
-        if let Some(service) = report.service_time {
-            let ago = u64::try_from(now.saturating_sub(taken_at).as_nanos()).unwrap_or(u64::MAX);
-            self.clock = ClockDifference::new(service.saturating_add(ago), wall(), wall());
-        }
+        self.service_time.update(report, now.saturating_sub(taken_at));
         if let Some(turns) = &report.turns {
             self.recent.on_record(turns);
             self.turns = Some(turns.clone());
@@ -253,12 +250,8 @@ impl State {
 
     /// How the turns of the election go at this moment, by its record.
     pub(in crate::server) fn outlook(&self) -> Outlook {
-        self.turns.as_ref().map(|turns| Outlook::at(self.service_time(), turns)).unwrap_or_default()
-    }
-
-    /// The service's time of day, as far as it is known, in nanoseconds since 1970.
-    pub(in crate::server) fn service_time(&self) -> u64 {
-        self.clock.map_or_else(wall, |difference| difference.corrected(wall()))
+        let turns = self.turns.as_ref();
+        turns.map(|turns| Outlook::at(self.service_time.now(), turns)).unwrap_or_default()
     }
 
     /// The candidates but `own` that are known by name: the leader and those on the list of candidates, then those that

@@ -146,6 +146,42 @@ fn signs_are_read_as_they_were_written_and_others_are_left_out() {
     assert_eq!(of(&Ask::List, Ok(Done::Listed(blobs))), Answer::Signs(expected));
 }
 
+/// A candidate without shares finds members and holders of shares by these names and fields (docs/protocol.md §14.6).
+#[test]
+fn signs_and_shares_keep_a_candidate_without_shares_from_leading() {
+    let second = Duration::from_secs(1);
+    let periods = [1, 3, 15, 60, 3_600].map(|lease| Pace::of(second * lease));
+    let periods =
+        periods.into_iter().chain([Pace::signing(second / 9), Pace::signing(second * 900)]);
+    for (member, pace) in
+        ["ada", "a.d/ä %", "b\u{7}"].iter().flat_map(|m| periods.clone().map(move |p| (*m, p)))
+    {
+        let sign = Sign { member: member.to_owned(), weight: 1, most: None, pace };
+        let Request::Write(sent) = requests(&Ask::Sign(sign.clone()), "x").remove(0) else {
+            panic!("no write");
+        };
+        let fields = || sent.metadata.iter().map(|(name, value)| (&**name, &**value)).collect();
+        for age in (0..200).map(Duration::from_secs) {
+            let found = tenure_core::at_work(&sent.suffix, &fields(), age, false);
+            let listed = Listed { sign: sign.clone(), tag: tag(), age };
+            assert_eq!(found.is_some(), listed.is_alive(), "{member} {pace:?} {age:?}");
+            let shown = if member.starts_with('b') { "b%07" } else { member };
+            assert!(found.is_none_or(|found| found.contains(shown)), "{member}");
+        }
+    }
+    for (share, of) in [
+        (Share { split: 1, index: 0 }, 1),
+        (Share { split: 12, index: 99_999 }, super::super::MOST),
+    ] {
+        let at_work = |leased| {
+            let none = std::iter::empty::<(&str, &str)>().collect();
+            tenure_core::at_work(&share.suffix(of), &none, second * 1_000, leased)
+        };
+        let text = format!("share {} of {of} is held", share.index);
+        assert_eq!((at_work(true), at_work(false)), (Some(text), None));
+    }
+}
+
 #[test]
 fn unknown_stays_unknown_and_refused_stays_refused() {
     use ProblemClass::{Clock, Configuration, Nonsense, Refused, Unavailable, Unreachable};

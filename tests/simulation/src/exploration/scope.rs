@@ -134,9 +134,9 @@ impl Scope {
         NAMES[candidate]
     }
 
-    /// To whom a candidate is told to hand over.
+    /// The name in an order to hand over. An only candidate is ordered to hand over to one that is not there.
     pub(super) fn other(&self, candidate: usize) -> &'static str {
-        self.name((candidate + 1) % self.bounds.candidates)
+        self.name((candidate + 1) % self.bounds.candidates.max(2))
     }
 
     /// The request as it goes out.

@@ -145,18 +145,18 @@ impl Order<'_> {
         slowly(LONGEST_POLL.max(2 * self.periods().poll) + TO_COME)
     }
 
-    /// How long a successor takes to come, where requests take no time: any candidate may be one.
+    /// Returns the longest time that a successor takes to come, where requests take no time. Any candidate may be one.
     fn comes_within(&self) -> Millis {
         let polls = self.history.lives.iter().map(|life| life.periods.poll);
         slowly(2 * polls.max().unwrap_or_default() + TO_COME)
     }
 
-    /// How long the work may take to end once the successor came.
+    /// Returns the longest time that the work takes to end once the successor came.
     fn work_ends(&self) -> Millis {
         WORK_ENDS.max(self.periods().lease)
     }
 
-    /// How long a handover may take once the successor came, beside its requests.
+    /// Returns the longest time of a handover once the successor came, without its requests.
     fn waits(&self) -> Millis {
         2 * self.work_ends() + LEASE_GIVEN
     }

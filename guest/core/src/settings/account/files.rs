@@ -44,7 +44,7 @@ impl Reader<'_> {
         self.unquoted(file_name, text)
     }
 
-    /// No secret begins with a quotation mark.
+    /// No secret is in quotation marks.
     fn unquoted(&mut self, name: &'static str, secret: Secret) -> Option<Secret> {
         if is_quoted(secret.reveal()) {
             self.complain(name, QUOTED, QUOTED_ADVICE);

@@ -344,12 +344,39 @@ fn quotation_marks_around_a_value_are_named() {
         (variable::KEY, format!("'{KEY}'")),
         (variable::SAS_TOKEN, format!("\"{SAS}\"")),
         (variable::AUTH_TOKEN, "\"ey.a\"".into()),
-        (variable::ACCOUNT, "\"tenure\"".into()),
-        (variable::SERVICE_ENDPOINT, "'https://tenure.blob.core.windows.net'".into()),
-        (variable::CREDENTIAL, "'sas'".into()),
     ] {
         let found = complaints(&[(setting, &value), (variable::ACCOUNT, "tenure")]);
         let [(name, problem)] = found.as_slice() else { panic!("{setting}: {found:?}") };
         assert_eq!((*name, problem.as_str()), (setting, "the value is in quotation marks"));
     }
+    // Another reason is possible, and is named first.
+    for (setting, value, reason) in [
+        (variable::ACCOUNT, "\"tenure\"", "lower-case"),
+        (variable::SERVICE_ENDPOINT, "'https://tenure.blob.core.windows.net'", "it "),
+        (variable::CREDENTIAL, "'sas'", ""),
+    ] {
+        let found = complaints(&[(setting, value), (variable::ACCOUNT, "tenure")]);
+        let [(name, problem)] = found.as_slice() else { panic!("{setting}: {found:?}") };
+        assert_eq!(*name, setting);
+        let is_named =
+            problem.contains(reason) && problem.ends_with("; the value is in quotation marks");
+        assert!(is_named, "{problem}");
+    }
+}
+
+#[test]
+fn a_quotation_mark_at_the_beginning_alone_is_part_of_a_value() {
+    let long = format!("\"A\" {}", "x".repeat(1024));
+    for value in [long.as_str(), "\"A\" b\u{7}", "'a\u{7}\""] {
+        let found = complaints(&[(variable::NAME, value), (variable::CONNECTION_STRING, STRING)]);
+        let [(variable::NAME, problem)] = found.as_slice() else { panic!("{value}: {found:?}") };
+        assert!(
+            problem.starts_with("has 1028 bytes") || problem == "holds control characters",
+            "{problem}"
+        );
+    }
+    let string = format!("\"{STRING}");
+    let found = complaints(&[(variable::CONNECTION_STRING, &string)]);
+    let [(_, problem)] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(problem, "the connection string begins with a quotation mark");
 }

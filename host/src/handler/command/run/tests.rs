@@ -1,7 +1,9 @@
 //! A runner beside a supervisor that stands still.
 
 use super::*;
+use rustix::process::test_kill_process;
 use std::os::unix::process::ExitStatusExt as _;
+use std::sync::{Arc, Mutex};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -17,11 +19,35 @@ fn kept(lease: &Deadline, supervisor: Option<Pid>, group: Option<Pid>) -> Kept {
 }
 
 /// What the runner makes of it when the supervisor goes on at last.
-async fn goes_on(mut supervisor: UnixStream, runner: impl Future<Output = Fate>) {
+async fn goes_on(mut supervisor: UnixStream, runner: impl Future<Output = Option<Fate>>) {
     let gone = Gone::default();
     supervisor.write_all(family::line(&Report::Gone(gone)).as_bytes()).await.unwrap();
     // Killed from here, because its time was over.
-    assert_eq!(runner.await, Fate::Gone(Gone { told: true, ..gone }));
+    assert_eq!(runner.await, Some(Fate::Gone(Gone { told: true, ..gone })));
+}
+
+/// The supervisor was killed before it could report that it had started the command.
+#[tokio::test]
+async fn orphans_are_ended_after_the_end_of_the_supervisor() {
+    let clock = BootClock::new();
+    let lease = Deadline::new(clock.reading(), clock.now() + SOON);
+    let mut supervisor = Command::new("sleep").arg("0.3").spawn().unwrap();
+    let pid = id(&supervisor).unwrap();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let reaped = Arc::new(Mutex::new(Vec::new()));
+    let calls = reaped.clone();
+    let mut kept = kept(&lease, Some(pid), None);
+    kept.end_orphans = Some(Arc::new(move || {
+        calls.lock().unwrap().push(test_kill_process(pid) == Err(Errno::SRCH));
+        Box::pin(async {})
+    }));
+    // Its files are closed, and it is still there.
+    drop(theirs);
+    let (_stop, mut stopped) = oneshot::channel();
+    assert_eq!(kept.listen(ours, &mut stopped).await, None);
+    let fate = kept.end_unwatched(&mut supervisor).await;
+    assert!(matches!(fate, Fate::NotStarted(_)), "{fate:?}");
+    assert_eq!(*reaped.lock().unwrap(), [true]);
 }
 
 #[tokio::test]

@@ -1,0 +1,60 @@
+use super::*;
+use crate::component::Engine;
+use crate::handler;
+use crate::settings::Variables;
+use std::sync::Mutex;
+use tokio::time::timeout;
+
+fn turn() -> Turn {
+    Turn {
+        election: "jobs/orders.share.1.0-of-2".to_owned(),
+        term: 7,
+        slot: 1_500_000_000,
+        value: None,
+        trigger: None,
+        key: "acme/jobs/orders/1970-01-01T00:00:01.500Z".to_owned(),
+        attempt: 1,
+        past_due: false,
+        missed: 0,
+        valid_for: 12_000_000_000,
+        time_limit: Some(5_000_000_000),
+        share: None,
+    }
+}
+
+#[test]
+fn a_turn_that_waited_has_the_time_that_is_left() {
+    let clock = BootClock::new();
+    let lease = |left| Deadline::new(clock.reading(), clock.now() + Duration::from_secs(left));
+    let turn = after(Duration::from_secs(3), turn(), &lease(20));
+    assert!((19_000_000_000..=20_000_000_000).contains(&turn.valid_for), "{turn:?}");
+    assert_eq!(turn.time_limit, Some(2_000_000_000));
+    let turn = after(Duration::from_secs(3), Turn { time_limit: None, ..turn }, &lease(0));
+    assert_eq!((turn.valid_for, turn.time_limit), (0, None));
+    let turn = after(Duration::from_secs(9), super::tests::turn(), &lease(1));
+    assert_eq!(turn.time_limit, Some(0));
+}
+
+/// Its work does not begin, and that is reported once.
+#[tokio::test]
+async fn a_share_that_cannot_read_of_a_coordinator_waits_and_says_why() {
+    let clock = BootClock::new();
+    let nobody = "AccountName=tenure;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:1/tenure";
+    let settings = Variables::new()
+        .with("TENURE_ELECTION", "jobs/orders")
+        .with("TENURE_NAME", "ada")
+        .with("AZURE_STORAGE_CONNECTION_STRING", nobody);
+    let component = ElectionComponent::new(&Engine::new().unwrap(), settings, &clock).unwrap();
+    component.check().await.unwrap();
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let reported = events.clone();
+    let work = handler::from_fn(|_, _| async { panic!("it works") });
+    let share = OfShare::new(Part { index: 0, count: 2 }, work, Arc::new(component))
+        .on_event(move |event| reported.lock().unwrap().push(event));
+    let lease = Deadline::new(clock.reading(), Duration::MAX);
+    let ended = timeout(READ_AGAIN * 7 / 2, share.on_tick(turn(), lease)).await;
+    assert!(ended.is_err(), "{ended:?}");
+    let events = events.lock().unwrap();
+    let [Event::Problem { detail, .. }] = &events[..] else { panic!("{events:?}") };
+    assert!(detail.starts_with("share 0 of 2 does not begin yet: "), "{detail}");
+}
