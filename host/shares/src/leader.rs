@@ -35,9 +35,29 @@ pub struct Leader {
     /// When the round began, and when the next one is to.
     began: Duration,
     due: Duration,
+    /// Since when every plan that it wrote has failed.
+    unwritten: Option<Duration>,
+    /// When the term began.
+    since: Duration,
+    trouble: Option<Trouble>,
     leaves: bool,
     left: bool,
 }
+
+/// Why a coordinator does not coordinate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Its signs of life have failed for `3 S`: it resigns.
+    Signs,
+    /// Its plans have failed for `3 S`: it resigns.
+    Plans,
+    /// The plan has this term, which no coordinator can have reached: the plan is left as it is.
+    Term(u64),
+}
+
+/// Seconds of ten years. A term is about the seconds since 1970, so no plan of a coordinator is further ahead of another
+/// one's term (protocol.md §9).
+const MOST_AHEAD: u64 = 10 * 366 * 24 * 3_600;
 
 /// So many elections are closed at once.
 const BATCH: usize = 500;
@@ -61,6 +81,9 @@ impl Leader {
             asked: now,
             began: now,
             due: now,
+            unwritten: None,
+            since: now,
+            trouble: None,
             leaves: false,
             left: false,
         }
@@ -78,6 +101,13 @@ impl Leader {
     #[must_use]
     pub fn left(&self) -> bool {
         self.left
+    }
+
+    /// Why it does not coordinate. After [`Trouble::Signs`] or [`Trouble::Plans`] it is to resign, so that another member
+    /// can coordinate.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.trouble
     }
 
     /// When to ask [`next`](Self::next) again. None: after an answer.
@@ -108,11 +138,12 @@ impl Leader {
         own: &[(Tag, Duration)],
         now: Duration,
     ) -> Option<Ask> {
+        self.watch_own_signs(own, now);
         let next = match ask {
             Ask::ReadPlan(_) => self.read(answer, now),
             Ask::List => self.listed(answer, own, now),
             Ask::Close { .. } => self.closed(answer),
-            Ask::WritePlan(..) => self.written(answer),
+            Ask::WritePlan(..) => self.written(answer, now),
             _ => self.gone.pop().map(|(name, tag)| Ask::Remove(name, tag)),
         };
         if next.is_none() {
@@ -123,6 +154,15 @@ impl Leader {
             self.due = self.began + self.pace.look(members);
         }
         next
+    }
+
+    /// A coordinator whose own signs fail makes no member gone, so it must not stay.
+    fn watch_own_signs(&mut self, own: &[(Tag, Duration)], now: Duration) {
+        let newest = own.last().map_or(self.since, |(_, sent)| self.since.max(*sent));
+        let fails = !self.leaves && now.saturating_sub(newest) > self.pace.gone_after();
+        if fails && !mutant!(StaysWithoutSigns) {
+            self.trouble = Some(Trouble::Signs);
+        }
     }
 
     fn read(&mut self, answer: Answer, now: Duration) -> Option<Ask> {
@@ -137,8 +177,17 @@ impl Leader {
             Answer::NoPlan => (self.plan, self.tag) = (Plan::first(self.shares), None),
             _ => return None,
         }
-        // Another one coordinates.
-        if self.plan.term > self.term {
+        // A record that was deleted begins with a lower term than its coordinators had. `If-Match` and the lease, not
+        // the term, keep a former coordinator from writing over a plan of a later one.
+        if self.plan.term > self.term.saturating_add(MOST_AHEAD) {
+            self.trouble = Some(Trouble::Term(self.plan.term));
+            self.left = true;
+            return None;
+        }
+        if matches!(self.trouble, Some(Trouble::Term(_))) {
+            self.trouble = None;
+        }
+        if self.plan.term > self.term && mutant!(HigherTermStops) {
             self.left = true;
             return None;
         }
@@ -162,7 +211,8 @@ impl Leader {
         if self.plan.next.is_some() {
             return self.split();
         }
-        match planner.plan(&self.plan, self.term) {
+        let term = self.plan.term.max(self.term);
+        match planner.plan(&self.plan, term) {
             Some(plan) => Some(Ask::WritePlan(plan, self.tag.clone())),
             None => self.planned(),
         }
@@ -178,8 +228,9 @@ impl Leader {
         }
         let next = self.plan.resplit()?;
         let planner = self.planner.as_ref()?;
-        let plan = planner.plan(&next, self.term);
-        let plan = plan.unwrap_or(Plan { term: self.term, version: next.version + 1, ..next });
+        let term = self.plan.term.max(self.term);
+        let plan = planner.plan(&next, term);
+        let plan = plan.unwrap_or(Plan { term, version: next.version + 1, ..next });
         Some(Ask::WritePlan(plan, self.tag.clone()))
     }
 
@@ -191,8 +242,16 @@ impl Leader {
         all.then(|| self.split()).flatten()
     }
 
-    fn written(&mut self, answer: Answer) -> Option<Ask> {
-        let Answer::Plan(plan, tag) = answer else { return None };
+    fn written(&mut self, answer: Answer, now: Duration) -> Option<Ask> {
+        let Answer::Plan(plan, tag) = answer else {
+            let since = *self.unwritten.get_or_insert(self.began);
+            let fails = !self.leaves && now.saturating_sub(since) > self.pace.gone_after();
+            if fails && !mutant!(StaysWithoutPlans) {
+                self.trouble = Some(Trouble::Plans);
+            }
+            return None;
+        };
+        self.unwritten = None;
         if plan.split != self.plan.split {
             self.closed.clear();
         }
@@ -202,6 +261,7 @@ impl Leader {
 
     /// The plan is what it should be.
     fn planned(&mut self) -> Option<Ask> {
+        self.unwritten = None;
         self.left |= self.planner.as_ref().is_some_and(Planner::leaves);
         self.gone.pop().map(|(name, tag)| Ask::Remove(name, tag))
     }

@@ -23,7 +23,7 @@ mod planner;
 mod sign;
 
 pub use assign::{Worker, assign};
-pub use leader::Leader;
+pub use leader::{Leader, Trouble};
 pub use member::{Act, Member, Running, Will};
 pub use pace::Pace;
 pub use plan::{Plan, Share};

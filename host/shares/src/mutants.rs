@@ -49,6 +49,12 @@ pub enum Mutant {
     WorksUnseen,
     /// A candidate without shares that has raised its term leads without a look at the shares.
     WholeUnseen,
+    /// A coordinator stays though its signs fail.
+    StaysWithoutSigns,
+    /// A coordinator stays though its plans fail.
+    StaysWithoutPlans,
+    /// A coordinator writes no plan after one of a higher term.
+    HigherTermStops,
     /// The last will of a member deletes whatever sign there is, also that of a process which began anew under the name.
     WillUnconditional,
     /// A last will is sent for a process that is silent, and lives.
@@ -60,7 +66,7 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::CountsAtOnce,
         Self::SilenceOfAll,
         Self::AgeIgnored,
@@ -81,6 +87,9 @@ impl Mutant {
         Self::ContendsBesideWhole,
         Self::WorksUnseen,
         Self::WholeUnseen,
+        Self::StaysWithoutSigns,
+        Self::StaysWithoutPlans,
+        Self::HigherTermStops,
         Self::WillUnconditional,
         Self::WillOfTheLiving,
         Self::WillOfFirstSign,

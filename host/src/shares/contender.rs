@@ -101,6 +101,12 @@ impl Contender {
         }
     }
 
+    /// Orders it not to contend, or to contend again.
+    pub fn pause(&self, pauses: bool) {
+        let order = if pauses { Order::Pause } else { Order::Resume };
+        let _ = self.orders.try_send(order);
+    }
+
     /// Has it leave.
     pub fn leave(&self) {
         self.leave.send_replace(true);

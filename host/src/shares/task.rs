@@ -14,7 +14,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tenure_shares::{Act, Ask, Leader, Member, Pace, Running as Runs, Share, Sign, Will};
+use tenure_shares::{Act, Ask, Leader, Member, Pace, Running as Runs, Share, Sign, Trouble, Will};
 use tokio::runtime::Handle as Runtime;
 use tokio::select;
 use tokio::sync::Notify;
@@ -35,6 +35,9 @@ const PLAN_WITHIN: Duration = Duration::from_secs(3);
 
 /// Between two reads of the coordinating election, for work that waits for a coordinator.
 const READ_AGAIN: Duration = Duration::from_secs(1);
+
+/// A member that could not coordinate leaves the coordination to the others for so long.
+const OUT: Duration = Duration::from_secs(60);
 
 /// A sign that could not be taken back so long after the rest was given up stays: it is as if the member had died.
 const SIGN_WITHIN: Duration = Duration::from_secs(5);
@@ -216,6 +219,8 @@ pub struct Task<'a> {
     /// How often it began to coordinate.
     begun: u64,
     coordinating: Contender,
+    /// It could not coordinate, and contends for the coordination again then.
+    out_until: Option<Duration>,
     shares: BTreeMap<Share, Contender>,
     changed: Arc<Notify>,
     /// It has warmed up then.
@@ -259,6 +264,7 @@ impl<'a> Task<'a> {
             coordinates: None,
             begun: 0,
             coordinating: contender,
+            out_until: None,
             shares: BTreeMap::new(),
             changed,
             running,
@@ -327,6 +333,10 @@ impl<'a> Task<'a> {
         for ask in self.member.next(now) {
             self.ask(From::Member, ask);
         }
+        if self.out_until.is_some_and(|until| until <= now) {
+            self.out_until = None;
+            self.coordinating.pause(false);
+        }
         self.coordinate(now);
         self.act(now);
         self.tell_what_lingers(now);
@@ -336,7 +346,7 @@ impl<'a> Task<'a> {
             end if now < end => end.min(now + PLAN_WITHIN),
             _ => now + Duration::from_secs(1),
         });
-        let all = [self.member.wake(), leader, leaves];
+        let all = [self.member.wake(), leader, leaves, self.out_until];
         // What a report says without being news counts then.
         all.into_iter().flatten().min().unwrap_or(now + PLAN_WITHIN)
     }
@@ -456,11 +466,39 @@ impl<'a> Task<'a> {
                     return;
                 }
                 let leader = &mut coordinates.leader;
-                if let Some(next) = leader.answered(ask, told.answer, self.member.signs(), now) {
+                let next = leader.answered(ask, told.answer, self.member.signs(), now);
+                let trouble = leader.trouble();
+                if let Some(next) = next {
                     self.ask(from, next);
                 }
+                self.meet(trouble, now);
             }
         }
+    }
+
+    /// Reports why this coordinator does not coordinate, and lets another member do it.
+    fn meet(&mut self, trouble: Option<Trouble>, now: Duration) {
+        let Some(trouble) = trouble else { return };
+        let detail = match trouble {
+            Trouble::Term(term) => format!(
+                "the plan of the shares has the term {term}, over ten years ahead of the coordinator's, so nothing changes; find \
+                 out who else may write beside the election's blob. Then end all processes with shares, delete the blob that \
+                 ends with .plan and those with .share. in their names, and start the processes again"
+            ),
+            Trouble::Signs | Trouble::Plans => {
+                let failed = if trouble == Trouble::Signs { "signs of life" } else { "plans" };
+                format!(
+                    "the {failed} of this coordinator have failed for {:?}, so it resigns and does not coordinate for {OUT:?}; \
+                     find out why it cannot write beside the election's blob",
+                    self.pace.gone_after()
+                )
+            }
+        };
+        if !matches!(trouble, Trouble::Term(_)) && self.out_until.is_none() {
+            self.out_until = Some(now + OUT);
+            self.coordinating.pause(true);
+        }
+        self.tell(Some(Problem { class: ProblemClass::Configuration, detail }), now);
     }
 
     /// Another sign has another will.

@@ -230,6 +230,14 @@ impl Candidate {
         }
     }
 
+    /// It gives the leadership up, and contends again then.
+    pub fn resign(&mut self, rests: u64, now: u64) {
+        self.rests = rests;
+        if let Phase::Leading(lead) = &mut self.phase {
+            lead.stops.get_or_insert(now);
+        }
+    }
+
     fn release(&mut self, id: Id, now: u64) {
         self.phase = Phase::Releasing { id, until: now + self.timing.lease };
         (self.due, self.failures) = (now, 0);

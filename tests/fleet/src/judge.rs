@@ -192,6 +192,11 @@ impl Judge {
         }
     }
 
+    /// The newest plan is this one, by a fault.
+    pub fn forged(&mut self, plan: &Plan) {
+        self.plans.insert(plan.version, Rc::new(plan.clone()));
+    }
+
     /// A plan was written, not by a leader.
     pub fn asked(&mut self, plan: &Plan) {
         self.plans.insert(plan.version, Rc::new(plan.clone()));

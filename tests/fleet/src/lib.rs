@@ -104,6 +104,12 @@ impl Bounds {
         supervisor::SOON + WAY + poll + self.leave()
     }
 
+    /// After a member died while the coordinator cannot write: that is gone after as long, resigns, and another one has to look for as long.
+    #[must_use]
+    pub fn disabled(self) -> u64 {
+        slow(2 * GONE) + self.calm()
+    }
+
     /// After all members died: their leases end and their signs are old, and a candidate without shares polls, twice at most.
     #[must_use]
     pub fn whole(self) -> u64 {
@@ -184,12 +190,13 @@ fn settle(world: &mut World, size: &Size, rng: &mut Rng) {
         world.scene.judge.quiet = true;
         play(world, world.scene.now + QUIET);
         world.scene.judge.quiet = false;
-        let moves = world.scene.judge.moves;
         match rng.u8(..6) {
-            0 => roll(world, size, bounds),
+            0 => roll(world, size, bounds, rng),
+            2 => disable(world, size, bounds, rng),
             1 => wake(world, size, bounds, rng),
             _ => {}
         }
+        let moves = world.scene.judge.moves;
         let there = world.there().len();
         let (what, bound, action) = match rng.u64(..6) {
             0 => ("a join", bounds.join(), Action::Join),
@@ -222,9 +229,12 @@ fn settle(world: &mut World, size: &Size, rng: &mut Rng) {
 }
 
 /// All members die, a process without shares runs all of the work, and the members come back while it does.
-fn roll(world: &mut World, size: &Size, bounds: Bounds) {
+fn roll(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
     let members = world.there();
     members.iter().for_each(|who| world.die(*who));
+    if rng.bool() {
+        world.store.forget();
+    }
     let whole = world.join_whole();
     play(world, world.scene.now + bounds.whole());
     if world.scene.judge.worker(store::Key::Coordination, world.scene.now) != Some(whole) {
@@ -235,6 +245,35 @@ fn roll(world: &mut World, size: &Size, bounds: Bounds) {
     expect(world, size, "members came back", bounds.back());
     world.act(Action::End(whole));
     expect(world, size, "it ended", bounds.calm());
+}
+
+/// The coordinator cannot write its signs, or its plans, and another member dies: a third one has to plan.
+fn disable(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
+    let Some(leader) = world.there().into_iter().find(|who| world.processes[*who].leads()) else {
+        return;
+    };
+    if world.there().len() < 4 {
+        world.act(Action::Join);
+        play(world, world.scene.now + bounds.join());
+    }
+    let Some(dead) = world.act(Action::Kill(Whom::Other(rng.u64(..)))) else { return };
+    let kind = match rng.bool() {
+        true => network::Kind::Unsigned(vec![leader]),
+        false => network::Kind::Unplanned(vec![leader]),
+    };
+    let until = world.scene.now + FAULTS;
+    world.network.troubles.push(network::Trouble { kind, until });
+    world.hindered[leader] = until;
+    play(world, world.scene.now + bounds.disabled());
+    let name = world.scene.roll[dead].clone();
+    if world.store.plan().is_some_and(|plan| plan.names(&name)) {
+        let text = format!("{name} is planned, and the coordinator could not write");
+        world.scene.judge.broken(world.scene.now, "S2", text);
+    }
+    world.network.troubles.clear();
+    world.hindered[leader] = world.scene.now;
+    play(world, world.scene.now + process::OUT);
+    expect(world, size, "the coordinator could write again", bounds.calm());
 }
 
 /// All members stand still until a process without shares is about to lead, and go on in that moment.

@@ -25,6 +25,8 @@ pub enum Kind {
     Down,
     /// Signs of these processes are lost, and nothing else.
     Unsigned(Vec<usize>),
+    /// Plans of these processes are refused, and nothing else.
+    Unplanned(Vec<usize>),
     /// Blobs cannot be written, and leases can be held.
     ReadOnly,
 }
@@ -81,6 +83,11 @@ impl Network {
                     if those.contains(&who) && matches!(ask, Some(Ask::Sign(_))) =>
                 {
                     return Fate::Lost;
+                }
+                Kind::Unplanned(those)
+                    if those.contains(&who) && matches!(ask, Some(Ask::WritePlan(..))) =>
+                {
+                    return Fate::Refused(there * 2);
                 }
                 _ => {}
             }

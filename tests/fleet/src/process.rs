@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use fastrand::Rng;
-use tenure_shares::{Act, Answer, Ask, Leader, Member, Pace, Running, Sign, Will};
+use tenure_shares::{Act, Answer, Ask, Leader, Member, Pace, Running, Sign, Trouble, Will};
 
 use crate::candidate::{Candidate, Effect, Timing};
 use crate::clock::Clock;
@@ -118,6 +118,8 @@ pub struct Process {
 
 /// Between two polls of a coordinating candidate.
 const POLL: u64 = 4_000;
+/// A member that could not coordinate leaves the coordination to the others for so long.
+pub const OUT: u64 = 60_000;
 /// A process that leaves gives everything up then.
 const GRACE: u64 = 20_000;
 
@@ -287,6 +289,10 @@ impl Process {
             _ => {}
         }
         let next = leader.answered(ask, answer, self.member.signs(), period(now));
+        let resigns = matches!(leader.trouble(), Some(Trouble::Signs | Trouble::Plans));
+        if resigns && let Some(coordinating) = self.candidates.get_mut(&Key::Coordination) {
+            coordinating.resign(now + OUT, now);
+        }
         self.lead(next, scene);
     }
 

@@ -154,6 +154,14 @@ impl Store {
         Some(&self.plan.insert((plan.reshare(shares), tag)).0)
     }
 
+    /// The record of the coordinating election is deleted, whose terms were far ahead.
+    pub fn forget(&mut self) {
+        self.elections.remove(&Key::Coordination);
+        if let Some((plan, _)) = &mut self.plan {
+            plan.term += 1_000_000;
+        }
+    }
+
     /// There is a sign of that member.
     #[must_use]
     pub fn has_sign(&self, member: &str) -> bool {

@@ -1,4 +1,4 @@
-use super::Leader;
+use super::{Leader, MOST_AHEAD, Trouble};
 use crate::{Answer, Ask, Listed, Pace, Plan, Share, Sign, Tag};
 use std::time::Duration;
 
@@ -10,6 +10,8 @@ struct Play {
     stored: Option<(Plan, u64)>,
     written: u64,
     held: Vec<Share>,
+    /// Plans are refused.
+    refuses: bool,
     members: Vec<&'static str>,
     /// Whose sign is 17 s old.
     silent: &'static str,
@@ -27,6 +29,7 @@ impl Play {
             stored: None,
             written: 0,
             held: Vec::new(),
+            refuses: false,
             members: members.into(),
             silent: "",
             own: Vec::new(),
@@ -52,7 +55,7 @@ impl Play {
                 };
                 Answer::Signs(self.members.iter().map(sign).collect())
             }
-            Ask::WritePlan(plan, over) if *over == tag => {
+            Ask::WritePlan(plan, over) if *over == tag && !self.refuses => {
                 self.write(plan.clone());
                 Answer::Plan(plan.clone(), Tag(self.written.to_string()))
             }
@@ -156,13 +159,61 @@ fn those_count_whom_the_plan_names_when_it_looks_for_the_first_time() {
 }
 
 #[test]
-fn a_leader_of_the_past_writes_nothing() {
+fn it_goes_on_after_a_plan_of_a_higher_term_and_keeps_that_term() {
     let mut play = Play::of(4, &["anna", "ben"]);
-    play.write(Plan { term: 8, ..Plan::first(4) });
-    for _ in 0..10 {
+    play.write(Plan { term: 1_000, version: 3, ..Plan::first(4) });
+    play.round();
+    play.round();
+    assert_eq!((play.plan().term, play.plan().of("ben").count()), (1_000, 2));
+    assert_eq!((play.leader.trouble(), play.leader.left()), (None, false));
+}
+
+#[test]
+fn it_reports_a_term_that_no_coordinator_reaches_and_leaves_the_plan_as_it_is() {
+    let mut play = Play::of(4, &["anna", "ben"]);
+    let plan = Plan { term: 7 + MOST_AHEAD + 1, ..Plan::first(4) };
+    play.write(plan.clone());
+    for _ in 0..3 {
         assert_eq!(play.round(), 1);
+        assert_eq!(play.leader.trouble(), Some(Trouble::Term(plan.term)));
     }
-    assert!(play.leader.left());
+    assert_eq!(play.plan(), &plan);
+}
+
+/// The rounds until it says that it is to resign.
+fn rounds_until(play: &mut Play, trouble: Trouble) -> u64 {
+    while play.leader.trouble() != Some(trouble) {
+        play.round();
+        assert!(play.now < 60, "{:?}", play.leader);
+    }
+    play.now
+}
+
+#[test]
+fn it_resigns_when_its_signs_have_failed_for_three_periods() {
+    let mut play = Play::of(4, &["anna", "ben"]);
+    assert_eq!(rounds_until(&mut play, Trouble::Signs), 16, "none since the term began");
+    let mut play = Play::of(4, &["anna", "ben"]);
+    play.own = vec![(Tag("1".to_owned()), 5 * SECOND)];
+    assert_eq!(rounds_until(&mut play, Trouble::Signs), 21);
+}
+
+#[test]
+fn it_resigns_when_its_plans_have_failed_for_three_periods() {
+    let mut play = Play::of(4, &["anna", "ben"]);
+    play.refuses = true;
+    play.own = vec![(Tag("1".to_owned()), 60 * SECOND)];
+    // The first plan is written in the second round.
+    assert_eq!(rounds_until(&mut play, Trouble::Plans), 18);
+    let mut play = Play::of(4, &["anna", "ben"]);
+    play.own = vec![(Tag("1".to_owned()), 60 * SECOND)];
+    for round in 0..60 {
+        // One that got through begins the count anew.
+        play.refuses = round % 12 != 0;
+        play.members = if round % 2 == 0 { vec!["anna", "ben"] } else { vec!["anna"] };
+        play.round();
+        assert_eq!(play.leader.trouble(), None, "{round}");
+    }
 }
 
 #[test]
