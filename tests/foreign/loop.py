@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 from os import environ
+from types import SimpleNamespace
 
 from host import Host
 from wasmtime.component import Variant
@@ -57,7 +58,8 @@ def main(file, turns):
             outcome = work(report.run)
             left_to_run -= 1
             tell("turn-ended", term=report.run.term, slot=report.run.slot, outcome=outcome)
-            event = Variant("turn-ended", outcome) if left_to_run else Variant("leave", outcome)
+            result = SimpleNamespace(outcome=outcome, reason=None)
+            event = Variant("turn-ended", result) if left_to_run else Variant("leave", result)
         else:
             due = taken_at + getattr(report, "again-in")
             time.sleep(max(0, due - time.monotonic_ns()) / 1e9)

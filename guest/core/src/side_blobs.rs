@@ -66,8 +66,10 @@ pub enum SideAnswer {
     Written(ETag),
     /// It is gone.
     Deleted,
-    /// It is not what it may be written or deleted over, or it is leased.
+    /// It is not what it may be written or deleted over.
     Declined,
+    /// A lease is held on it.
+    Leased,
     /// A page of a list.
     Listed(Page),
 }
@@ -131,7 +133,8 @@ pub fn judged(
         },
         (Class::MissingBlob | Class::MissingContainer, _) => Ok(SideAnswer::Missing),
         (Class::ConditionNotMet, Operation::ReadContent { .. }) => Ok(SideAnswer::Unchanged),
-        (Class::ConditionNotMet | Class::LeaseMismatch, _) => Ok(SideAnswer::Declined),
+        (Class::ConditionNotMet, _) => Ok(SideAnswer::Declined),
+        (Class::LeaseMismatch, _) => Ok(SideAnswer::Leased),
         (Class::Conflict, _) if answer.code.as_deref() == Some("BlobAlreadyExists") => {
             Ok(SideAnswer::Declined)
         }

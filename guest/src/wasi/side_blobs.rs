@@ -75,6 +75,7 @@ impl Asking {
             SideAnswer::Written(ETag(tag)) => wit::Answer::Written(tag),
             SideAnswer::Deleted => wit::Answer::Deleted,
             SideAnswer::Declined => wit::Answer::Declined,
+            SideAnswer::Leased => wit::Answer::Leased,
         })
     }
 

@@ -101,7 +101,6 @@ impl Candidacy {
         front: Front,
         runtime: &Handle,
     ) -> Result<Option<Self>, String> {
-        let work = handler::of_run(engine, clock, configuration, &log, &front.board).await;
         let grace = configuration.duration(&GRACE);
         // The member that begins the candidate of a share is ready.
         let ready_cmd =
@@ -140,6 +139,8 @@ impl Candidacy {
             Err(CheckError::Settings(complaints)) => configuration.add(complaints),
             Err(CheckError::Component(error)) => return Err(error.to_string()),
         }
+        // It may have to be compiled, which takes long.
+        let work = handler::of_run(engine, clock, configuration, &log, &front.board).await;
         let observes = configuration.observes();
         // An observer is nobody's concern when it dies.
         let replacement = configuration.settings.replacement().filter(|_| !observes);

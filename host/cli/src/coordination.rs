@@ -34,6 +34,7 @@ impl Coordination {
         let membership = Membership {
             sign: Sign { member: understood.candidate.clone(), weight: capacity, most, pace },
             count,
+            lease: understood.lease,
             warm_up: understood.warm_up,
             leave_within: LEAVE_WITHIN,
         };

@@ -14,6 +14,7 @@ use super::settings::table::{
 use super::supervisor::Link;
 use std::env;
 use std::fmt;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -326,6 +327,11 @@ async fn component(
     let hosts = configuration.given.words(&ALLOW_HOST).map(|(_, word)| word.text.to_string_lossy());
     let hosts = hosts.map(|host| shown_address(&host)).collect();
     let file = configuration.given.get(&HANDLER).filter(|value| !value.is_blank())?.path();
+    // Complaints are shown at once, and not after a compilation. A file that cannot be opened is one more.
+    let is_sound = configuration.compiles && configuration.complaints.is_empty();
+    if !is_sound && File::open(&file).is_ok() {
+        return None;
+    }
     let name = file.display().to_string();
     let (engine, clock, from) = (engine.clone(), clock.clone(), file.clone());
     let load = move || ComponentHandler::from_file(&engine, &from, options, &clock);

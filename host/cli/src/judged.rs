@@ -4,7 +4,7 @@ use super::candidacy::{Candidacy, Front};
 use super::compiling;
 use super::configuration::Configuration;
 use super::log::Log;
-use super::settings::table::{COMMAND, HEALTH_LISTEN, LISTEN, NO_WORK};
+use super::settings::table::{COMMAND, HANDLER, HEALTH_LISTEN, LISTEN, NO_WORK};
 use super::settings::{Elections, Vocabulary};
 use super::supervisor::Link;
 use super::variables;
@@ -127,6 +127,9 @@ impl Shared {
     ) -> Result<Option<Vec<Candidacy>>, String> {
         let count = configurations.len();
         let mut candidacies = Vec::new();
+        if !self.are_sound(configurations).await {
+            configurations.iter_mut().for_each(|configuration| configuration.compiles = false);
+        }
         for ((configuration, log), front) in configurations.iter_mut().zip(logs).zip(fronts) {
             candidacies.extend(self.judge(configuration, log, front).await?);
             elections.complain(std::mem::take(&mut configuration.complaints));
@@ -134,6 +137,22 @@ impl Shared {
         // One that cannot begin means that none does.
         let all = elections.complaints.is_empty() && candidacies.len() == count;
         Ok(all.then_some(candidacies))
+    }
+}
+
+impl Shared {
+    /// Returns false if an election has a mistake that can be found before a handler of another one is compiled.
+    async fn are_sound(&self, configurations: &[Configuration]) -> bool {
+        if !configurations.iter().any(|configuration| configuration.given.is_on(&HANDLER)) {
+            return true;
+        }
+        for Configuration { complaints, settings, .. } in configurations {
+            let candidate = self.component.for_candidate(settings.clone(), &self.clock);
+            if !complaints.is_empty() || candidate.check().await.is_err() {
+                return false;
+            }
+        }
+        true
     }
 }
 

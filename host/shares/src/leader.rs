@@ -1,6 +1,6 @@
 //! What the coordinator does: it looks for signs of life, and writes the plan. protocol.md §14.2.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::mutants::mutant;
@@ -24,8 +24,9 @@ pub struct Leader {
     /// The plan, with its tag; none where there is none yet.
     plan: Plan,
     tag: Option<Tag>,
-    /// Shares of the plan's split that are closed.
-    closed: BTreeSet<Share>,
+    closing: Closing,
+    /// The duration of a lease.
+    lease: Duration,
     /// Signs of members that are gone.
     gone: Vec<(String, Tag)>,
     /// A request has no answer yet.
@@ -35,8 +36,8 @@ pub struct Leader {
     /// When the round began, and when the next one is to.
     began: Duration,
     due: Duration,
-    /// Since when every plan that it wrote has failed.
-    unwritten: Option<Duration>,
+    /// Since when each round has failed.
+    fails: Option<Duration>,
     /// When the term began.
     since: Duration,
     trouble: Option<Trouble>,
@@ -49,10 +50,18 @@ pub struct Leader {
 pub enum Trouble {
     /// Its signs of life have failed for `3 S`: it resigns.
     Signs,
-    /// Its plans have failed for `3 S`: it resigns.
-    Plans,
+    /// It could not read the plan, list the signs or write a plan for `3 S`: it resigns.
+    Rounds,
     /// The plan has this term, which no coordinator can have reached: the plan is left as it is.
     Term(u64),
+}
+
+/// How far the shares of the plan's split are closed.
+#[derive(Clone, Debug, Default)]
+struct Closing {
+    closed: BTreeSet<Share>,
+    /// Since when each of the others could not be closed, or when its lease was broken.
+    held: BTreeMap<Share, Duration>,
 }
 
 /// Seconds of ten years. A term is about the seconds since 1970, so no plan of a coordinator is further ahead of another
@@ -66,7 +75,13 @@ impl Leader {
     /// The member of that name coordinates, from `now` on. `shares`: how many there are to be, where there is no
     /// plan yet.
     #[must_use]
-    pub fn begin(own: &str, term: u64, shares: u32, pace: Pace, now: Duration) -> Self {
+    pub fn begin(
+        own: &str,
+        term: u64,
+        shares: u32,
+        (pace, lease): (Pace, Duration),
+        now: Duration,
+    ) -> Self {
         Self {
             own: own.to_owned(),
             term,
@@ -75,13 +90,14 @@ impl Leader {
             planner: None,
             plan: Plan::first(shares),
             tag: None,
-            closed: BTreeSet::new(),
+            closing: Closing::default(),
+            lease,
             gone: Vec::new(),
             asks: false,
             asked: now,
             began: now,
             due: now,
-            unwritten: None,
+            fails: None,
             since: now,
             trouble: None,
             leaves: false,
@@ -103,7 +119,7 @@ impl Leader {
         self.left
     }
 
-    /// Why it does not coordinate. After [`Trouble::Signs`] or [`Trouble::Plans`] it is to resign, so that another member
+    /// Why it does not coordinate. After [`Trouble::Signs`] or [`Trouble::Rounds`] it is to resign, so that another member
     /// can coordinate.
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
@@ -139,15 +155,23 @@ impl Leader {
         now: Duration,
     ) -> Option<Ask> {
         self.watch_own_signs(own, now);
+        let is_failure = matches!(answer, Answer::Unknown | Answer::Refused)
+            && matches!(ask, Ask::ReadPlan(_) | Ask::List | Ask::WritePlan(..));
         let next = match ask {
             Ask::ReadPlan(_) => self.read(answer, now),
             Ask::List => self.listed(answer, own, now),
-            Ask::Close { .. } => self.closed(answer),
-            Ask::WritePlan(..) => self.written(answer, now),
+            Ask::Close { shares, .. } => self.closed(shares, answer, now),
+            Ask::Break { share, .. } => {
+                // A failed one counts too: the next one follows after as long.
+                self.closing.held.insert(*share, now);
+                self.break_lease(now)
+            }
+            Ask::WritePlan(..) => self.written(answer),
             _ => self.gone.pop().map(|(name, tag)| Ask::Remove(name, tag)),
         };
         if next.is_none() {
             self.asks = false;
+            self.round_ended(is_failure, now);
             // Who leaves does not wait as long as the others are many.
             let waits = !self.leaves || self.left;
             let members = if waits { self.plan.members.len() } else { 1 };
@@ -165,12 +189,25 @@ impl Leader {
         }
     }
 
+    /// Another member may be able to coordinate when no round succeeds here.
+    fn round_ended(&mut self, is_failure: bool, now: Duration) {
+        if !is_failure {
+            self.fails = None;
+            return;
+        }
+        let since = *self.fails.get_or_insert(self.began);
+        let fails = !self.leaves && now.saturating_sub(since) > self.pace.gone_after();
+        if fails && !mutant!(StaysWithoutRounds) {
+            self.trouble = Some(Trouble::Rounds);
+        }
+    }
+
     fn read(&mut self, answer: Answer, now: Duration) -> Option<Ask> {
         match answer {
             Answer::SamePlan => {}
             Answer::Plan(plan, tag) => {
                 if plan.split != self.plan.split {
-                    self.closed.clear();
+                    self.closing = Closing::default();
                 }
                 (self.plan, self.tag) = (plan, Some(tag));
             }
@@ -211,6 +248,7 @@ impl Leader {
         if self.plan.next.is_some() {
             return self.split();
         }
+        self.closing.held.clear();
         let term = self.plan.term.max(self.term);
         match planner.plan(&self.plan, term) {
             Some(plan) => Some(Ask::WritePlan(plan, self.tag.clone())),
@@ -221,7 +259,7 @@ impl Leader {
     /// Another number of shares was asked for: all of the old ones are closed first, so that nobody can acquire one any
     /// more, not even a member that was frozen since long ago.
     fn split(&mut self) -> Option<Ask> {
-        let open = self.plan.all().filter(|share| !self.closed.contains(share));
+        let open = self.plan.all().filter(|share| !self.closing.closed.contains(share));
         let open = open.take(BATCH).collect::<Vec<_>>();
         if !open.is_empty() && !mutant!(NotDrained) {
             return Some(Ask::Close { shares: open, of: self.plan.count() });
@@ -234,26 +272,32 @@ impl Leader {
         Some(Ask::WritePlan(plan, self.tag.clone()))
     }
 
-    fn closed(&mut self, answer: Answer) -> Option<Ask> {
+    fn closed(&mut self, asked: &[Share], answer: Answer, now: Duration) -> Option<Ask> {
         let Answer::Closed(closed) = answer else { return None };
-        self.closed.extend(closed);
-        // What somebody holds yet comes with the next round.
-        let all = self.plan.all().all(|share| self.closed.contains(&share));
-        all.then(|| self.split()).flatten()
+        let Closing { closed: all, held } = &mut self.closing;
+        all.extend(closed);
+        held.retain(|share, _| !all.contains(share));
+        for share in asked.iter().filter(|share| !all.contains(share)) {
+            held.entry(*share).or_insert(now);
+        }
+        // Shares that are still held are closed in a later round.
+        let is_closed = self.plan.all().all(|share| all.contains(&share));
+        if is_closed { self.split() } else { self.break_lease(now) }
     }
 
-    fn written(&mut self, answer: Answer, now: Duration) -> Option<Ask> {
-        let Answer::Plan(plan, tag) = answer else {
-            let since = *self.unwritten.get_or_insert(self.began);
-            let fails = !self.leaves && now.saturating_sub(since) > self.pace.gone_after();
-            if fails && !mutant!(StaysWithoutPlans) {
-                self.trouble = Some(Trouble::Plans);
-            }
-            return None;
-        };
-        self.unwritten = None;
+    /// A holder that has not stopped within two leases cannot read the plan, or does not follow it. It cannot renew a broken
+    /// lease, and stops when that expires.
+    fn break_lease(&self, now: Duration) -> Option<Ask> {
+        let is_late = |since: Duration| now.saturating_sub(since) > 2 * self.lease;
+        let late = self.closing.held.iter().find(|(_, since)| is_late(**since));
+        let (share, _) = late.filter(|_| !mutant!(NeverBreaks))?;
+        Some(Ask::Break { share: *share, of: self.plan.count() })
+    }
+
+    fn written(&mut self, answer: Answer) -> Option<Ask> {
+        let Answer::Plan(plan, tag) = answer else { return None };
         if plan.split != self.plan.split {
-            self.closed.clear();
+            self.closing = Closing::default();
         }
         (self.plan, self.tag) = (plan, Some(tag));
         self.planned()
@@ -261,7 +305,6 @@ impl Leader {
 
     /// The plan is what it should be.
     fn planned(&mut self) -> Option<Ask> {
-        self.unwritten = None;
         self.left |= self.planner.as_ref().is_some_and(Planner::leaves);
         self.gone.pop().map(|(name, tag)| Ask::Remove(name, tag))
     }

@@ -47,6 +47,10 @@ pub struct Member {
     reading: Errand,
     /// The newest plan that was read. It stays while none can be read.
     plan: Option<(Plan, Tag)>,
+    /// When the newest read of the plan was sent that was answered.
+    read_at: Duration,
+    /// True while no read of the plan has been answered for so long that others may have taken its shares away.
+    unread: bool,
     /// Until then its signs come quicker, since it is new, or the plan does not name it any more.
     new_until: Option<Duration>,
     will: Option<Will>,
@@ -78,6 +82,8 @@ impl Member {
             signing: errand,
             reading: errand,
             plan: None,
+            read_at: Duration::ZERO,
+            unread: false,
             new_until: None,
             will: None,
             signs: Vec::new(),
@@ -109,6 +115,12 @@ impl Member {
         if !mutant!(SignStays) {
             self.signing.due = Some(now);
         }
+    }
+
+    /// Returns true while the member has not read the plan for so long that it contends for no share.
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        self.unread
     }
 
     /// The newest plan that was read.
@@ -189,6 +201,10 @@ impl Member {
 
     fn read(&mut self, answer: Answer, now: Duration) {
         let mut next = self.sign.pace.look(self.plan().map_or(0, |plan| plan.members.len()));
+        if matches!(answer, Answer::Plan(..) | Answer::SamePlan | Answer::NoPlan) {
+            self.read_at = self.reading.sent.unwrap_or(now);
+        }
+        self.unread = now.saturating_sub(self.read_at) > self.sign.pace.gone_after();
         match answer {
             Answer::Plan(plan, tag) => {
                 let named = self.plan().is_some_and(|before| before.names(&self.sign.member));
@@ -220,10 +236,12 @@ impl Member {
 
     /// What to do so that this process holds what the plan says. Each one that is obeyed is seen in what runs the next
     /// time. `coordinated`: the newest known leader of the coordinating election coordinates. Otherwise it runs all of the
-    /// work, or none has led yet, and this process contends for no share.
+    /// work, or none has led yet, and this process contends for no share. It contends for none either while it cannot read the
+    /// plan, so that a lease that a coordinator broke is not acquired again.
     #[must_use]
     pub fn acts(&self, running: &[Running], coordinated: bool) -> Vec<Act> {
-        let contends = !self.leaves && (coordinated || mutant!(ContendsBesideWhole));
+        let is_planned = !self.unread || mutant!(ContendsUnread);
+        let contends = !self.leaves && is_planned && (coordinated || mutant!(ContendsBesideWhole));
         let Some(plan) = self.plan() else {
             let all = running.iter().filter(|_| mutant!(LostWithoutPlan));
             return all.map(|running| Act::End(running.share)).collect();

@@ -51,10 +51,16 @@ pub enum Mutant {
     WholeUnseen,
     /// A coordinator stays though its signs fail.
     StaysWithoutSigns,
-    /// A coordinator stays though its plans fail.
-    StaysWithoutPlans,
+    /// A coordinator stays though its rounds fail.
+    StaysWithoutRounds,
     /// A coordinator writes no plan after one of a higher term.
     HigherTermStops,
+    /// A coordinator waits without end for the holder of a share of the former split.
+    NeverBreaks,
+    /// A coordinator ends the lease of such a holder at once.
+    BreaksAtOnce,
+    /// A member contends for shares though it has not read the plan for long.
+    ContendsUnread,
     /// The last will of a member deletes whatever sign there is, also that of a process which began anew under the name.
     WillUnconditional,
     /// A last will is sent for a process that is silent, and lives.
@@ -66,7 +72,7 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 29] = [
         Self::CountsAtOnce,
         Self::SilenceOfAll,
         Self::AgeIgnored,
@@ -88,8 +94,11 @@ impl Mutant {
         Self::WorksUnseen,
         Self::WholeUnseen,
         Self::StaysWithoutSigns,
-        Self::StaysWithoutPlans,
+        Self::StaysWithoutRounds,
         Self::HigherTermStops,
+        Self::NeverBreaks,
+        Self::BreaksAtOnce,
+        Self::ContendsUnread,
         Self::WillUnconditional,
         Self::WillOfTheLiving,
         Self::WillOfFirstSign,

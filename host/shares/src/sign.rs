@@ -63,6 +63,14 @@ pub enum Ask {
         /// Of so many.
         of: u32,
     },
+    /// Break the lease of that share's election, without a period: it ends when it would without another renewal, and its
+    /// holder has stopped by then.
+    Break {
+        /// Which.
+        share: Share,
+        /// Of so many.
+        of: u32,
+    },
     /// Delete the sign of that member if it is still this one (`If-Match`).
     Remove(String, Tag),
 }

@@ -155,27 +155,38 @@ impl ElectionComponent {
     /// trusts the same servers, and they share their connections.
     #[must_use]
     pub fn for_candidate(&self, settings: impl Into<Variables>, clock: &impl Clock) -> Self {
-        self.with(driven(settings).environment().into(), clock)
+        self.with(driven(settings).environment().into(), clock.reading())
     }
 
     /// The same candidate once more, for what is asked beside its steps: for [`trigger`](Self::trigger).
     #[must_use]
     pub fn beside(&self, clock: &impl Clock) -> Self {
-        let mut this = self.with(self.env.clone(), clock);
+        let mut this = self.with(self.env.clone(), clock.reading());
         this.surroundings.clone_from(&self.surroundings);
         this
     }
 
-    fn with(&self, env: Arc<[(String, String)]>, clock: &impl Clock) -> Self {
+    /// The same candidate for the election in the blob with that suffix: to [`inspect`](Self::inspect) it, and for
+    /// [`break_lease`](Self::break_lease). It needs a [`check`](Self::check) like a new one.
+    #[must_use]
+    pub fn for_suffix(&self, suffix: &str) -> Self {
+        let mut env = self.env.to_vec();
+        for (_, value) in env.iter_mut().filter(|(name, _)| name == names::ELECTION) {
+            *value = format!("{value}.{suffix}");
+        }
+        self.with(env.into(), self.clock.clone())
+    }
+
+    fn with(&self, env: Arc<[(String, String)]>, clock: Reading) -> Self {
         let begins = Arc::default();
         Self {
             engine: self.engine.clone(),
             instances: self.instances.clone(),
             functions: self.functions.clone(),
             env,
-            guest_clock: clock.reading().steady().beginning(&begins),
+            guest_clock: clock.clone().steady().beginning(&begins),
             begins,
-            clock: clock.reading(),
+            clock,
             clients: self.clients.clone(),
             surroundings: None,
             files: OnceLock::new(),

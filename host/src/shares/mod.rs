@@ -222,6 +222,7 @@ impl Shares {
         let member = Membership {
             sign: self.sign.clone(),
             count: self.count,
+            lease: self.settings.lease.unwrap_or(LEASE),
             warm_up: self.settings.warm_up.unwrap_or_default(),
             leave_within: self.leave_within,
         };

@@ -1,10 +1,10 @@
 //! Sends what a member and the coordinator ask for.
 
 use super::translate::{answer, requests, sign_of};
-use crate::component::{ComponentError, ElectionComponent};
-use crate::contract::{Problem, Request};
+use crate::component::{CheckError, ComponentError, ElectionComponent};
+use crate::contract::{Problem, ProblemClass, Request, Snapshot};
 use std::sync::Arc;
-use tenure_shares::{Answer, Ask, Tag};
+use tenure_shares::{Answer, Ask, Share, Tag};
 
 /// The blobs beside the coordinating election, as one member uses them.
 #[derive(Clone, Debug)]
@@ -36,6 +36,9 @@ impl SharesStore {
     ///
     /// When the component trapped. It may have been done.
     pub async fn ask(&self, ask: &Ask) -> Result<Told, ComponentError> {
+        if let Ask::Break { share, of } = ask {
+            return self.break_lease(*share, *of).await;
+        }
         let limit = match ask {
             Ask::Sign(sign) => Some(sign.pace.sign()),
             _ => None,
@@ -45,8 +48,35 @@ impl SharesStore {
             outcomes.push(self.component.side_blob(request, limit).await?);
         }
         let problem = outcomes.iter().find_map(|outcome| outcome.as_ref().err().cloned());
-        let (answer, unread) = answer(ask, outcomes);
+        let (answer, unread) = answer(ask, &self.member, outcomes);
         Ok(Told { answer, problem: problem.or(unread) })
+    }
+
+    /// Breaks the lease of a share whose holder does not give it up, and reports who that is.
+    async fn break_lease(&self, share: Share, of: u32) -> Result<Told, ComponentError> {
+        let election = self.component.for_suffix(&share.suffix(of));
+        if let Err(CheckError::Component(error)) = election.check().await {
+            return Err(error);
+        }
+        let holder = match election.inspect().await? {
+            Ok(Snapshot { incumbent: Some(leader), .. }) => leader.name,
+            _ => "a process that could not be found out".to_owned(),
+        };
+        let (answer, outcome) = match election.break_lease(None).await? {
+            Ok(_) => {
+                (Answer::Done, "its lease is broken, and ends without another renewal".to_owned())
+            }
+            Err(problem) => {
+                (Answer::Unknown, format!("its lease could not be broken: {}", problem.detail))
+            }
+        };
+        let detail = format!(
+            "share {} of {of} is held by {holder}, which does not give it up although the work is split anew: {outcome}. Find out \
+             why {holder} cannot read the plan, or restart it",
+            share.index
+        );
+        let problem = Some(Problem { class: ProblemClass::Configuration, detail });
+        Ok(Told { answer, problem })
     }
 
     /// The request that deletes the member's own sign if it is still this one, for a process that outlives this one. None:

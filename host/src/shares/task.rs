@@ -62,6 +62,8 @@ pub struct Membership {
     pub sign: Sign,
     /// So many shares, unless the processes that are there have agreed on another number before.
     pub count: u32,
+    /// The duration of a lease.
+    pub lease: Duration,
     /// How long it waits before it is there.
     pub warm_up: Duration,
     /// How long it may take to hand everything over when it leaves.
@@ -365,7 +367,8 @@ impl<'a> Task<'a> {
         if self.coordinates.as_ref().map(|coordinates| coordinates.term) != term {
             let (member, shares, pace) = (&self.of.sign.member, self.of.count, self.pace);
             self.coordinates = term.map(|term| {
-                let mut leader = Leader::begin(member, term, shares, pace, now);
+                let times = (pace, self.of.lease);
+                let mut leader = Leader::begin(member, term, shares, times, now);
                 if self.leaves.is_some() {
                     leader.leave(now);
                 }
@@ -485,11 +488,14 @@ impl<'a> Task<'a> {
                  out who else may write beside the election's blob. Then end all processes with shares, delete the blob that \
                  ends with .plan and those with .share. in their names, and start the processes again"
             ),
-            Trouble::Signs | Trouble::Plans => {
-                let failed = if trouble == Trouble::Signs { "signs of life" } else { "plans" };
+            Trouble::Signs | Trouble::Rounds => {
+                let failed = match trouble {
+                    Trouble::Signs => "signs of life",
+                    _ => "reads and writes of the plan",
+                };
                 format!(
                     "the {failed} of this coordinator have failed for {:?}, so it resigns and does not coordinate for {OUT:?}; \
-                     find out why it cannot write beside the election's blob",
+                     find out why it cannot read and write beside the election's blob",
                     self.pace.gone_after()
                 )
             }

@@ -51,13 +51,15 @@ pub(super) fn requests(ask: &Ask, own: &str) -> Vec<Request> {
             let empty = |suffix| write(suffix, String::new(), Over::Anything);
             return shares.iter().map(|share| empty(share.suffix(*of)).with(fields())).collect();
         }
+        // It is about the election of a share, and not about a blob beside it.
+        Ask::Break { .. } => return Vec::new(),
         Ask::Remove(name, Tag(tag)) => Request::Delete((sign_of(name), Some(tag.clone()))),
     };
     vec![one]
 }
 
-/// What became of it, by what became of its requests; and what is wrong with what was read.
-pub(super) fn answer(ask: &Ask, outcomes: Vec<Outcome>) -> (Answer, Option<Problem>) {
+/// What became of it, by what became of its requests; and what is wrong with what was read. `own`: the member that asks.
+pub(super) fn answer(ask: &Ask, own: &str, outcomes: Vec<Outcome>) -> (Answer, Option<Problem>) {
     if let Ask::Close { shares, .. } = ask {
         let done = |outcome: &Outcome| matches!(outcome, Ok(Done::Written(_)));
         let closed = shares.iter().zip(&outcomes).filter(|(_, outcome)| done(outcome));
@@ -67,6 +69,7 @@ pub(super) fn answer(ask: &Ask, outcomes: Vec<Outcome>) -> (Answer, Option<Probl
         (_, None) => Answer::Unknown,
         (_, Some(Err(problem))) if may_be_done(problem.class) => Answer::Unknown,
         (_, Some(Err(_))) => Answer::Refused,
+        (_, Some(Ok(Done::Leased))) => return (Answer::Refused, Some(leased(ask, own))),
         (Ask::ReadPlan(_), Some(Ok(Done::Content((text, tag))))) => {
             return match serde_json::from_str::<Plan>(&text) {
                 Ok(plan) if plan.is_sound(super::MOST) => (Answer::Plan(plan, Tag(tag)), None),
@@ -95,6 +98,21 @@ pub(super) fn answer(ask: &Ask, outcomes: Vec<Outcome>) -> (Answer, Option<Probl
 fn may_be_done(class: ProblemClass) -> bool {
     use ProblemClass::{Nonsense, Unavailable, Unreachable};
     matches!(class, Unreachable | Unavailable | Nonsense)
+}
+
+/// The problem of a lease on a blob that Tenure never leases.
+fn leased(ask: &Ask, own: &str) -> Problem {
+    let (what, suffix) = match ask {
+        Ask::Sign(sign) => ("the sign of life cannot be written", sign_of(&sign.member)),
+        Ask::Remove(name, _) => ("the sign of life cannot be deleted", sign_of(name)),
+        Ask::TakeBack => ("the sign of life cannot be deleted", sign_of(own)),
+        _ => ("the plan of the shares cannot be written", PLAN.to_owned()),
+    };
+    let detail = format!(
+        "{what}: another program holds a lease on the blob that has .{suffix} behind the name of the election's. Find out \
+         which one, and end that lease (az storage blob lease break)"
+    );
+    Problem { class: ProblemClass::Configuration, detail }
 }
 
 fn no_plan(error: &dyn Display) -> Problem {

@@ -122,6 +122,13 @@ impl Bounds {
         slow(10_000) + self.calm()
     }
 
+    /// After a split was asked for while one member cannot read the plan: the coordinator waits two leases, breaks those
+    /// of that member, and closes its shares when they have expired, up to 2 s late. It finds out in rounds.
+    #[must_use]
+    pub fn stuck(self) -> u64 {
+        slow(3 * world::LEASE + 4 * LOOK) + 2_000 + 16 * ROUND_TRIP + self.hand_over
+    }
+
     /// After all faults were over: another coordinator, who looks for so long until somebody is gone.
     #[must_use]
     pub fn calm(self) -> u64 {
@@ -192,8 +199,9 @@ fn settle(world: &mut World, size: &Size, rng: &mut Rng) {
         world.scene.judge.quiet = false;
         match rng.u8(..6) {
             0 => roll(world, size, bounds, rng),
-            2 => disable(world, size, bounds, rng),
             1 => wake(world, size, bounds, rng),
+            2 => disable(world, size, bounds, rng),
+            3 => stick(world, size, bounds, rng),
             _ => {}
         }
         let moves = world.scene.judge.moves;
@@ -274,6 +282,30 @@ fn disable(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
     world.hindered[leader] = world.scene.now;
     play(world, world.scene.now + process::OUT);
     expect(world, size, "the coordinator could write again", bounds.calm());
+}
+
+/// Another number of shares is asked for while a member cannot read the plan.
+fn stick(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
+    let members = world.there();
+    let Some(who) = rng.choice(members) else { return };
+    let until = world.scene.now + FAULTS;
+    world.network.troubles.push(network::Trouble { kind: network::Kind::Unread(vec![who]), until });
+    world.hindered[who] = until;
+    world.act(Action::Reshare(rng.u32(4..=64)));
+    // Who coordinates has to resign first.
+    let leads = world.processes[who].leads();
+    play(
+        world,
+        world.scene.now + bounds.stuck() + if leads { slow(GONE) + bounds.calm() } else { 0 },
+    );
+    if let Some(next) = world.store.plan().and_then(|plan| plan.next) {
+        let text =
+            format!("{next} shares were asked for, and {who} keeps those of the former split");
+        world.scene.judge.broken(world.scene.now, "S2", text);
+    }
+    world.network.troubles.clear();
+    world.hindered[who] = world.scene.now;
+    expect(world, size, "the member could read the plan again", bounds.calm());
 }
 
 /// All members stand still until a process without shares is about to lead, and go on in that moment.

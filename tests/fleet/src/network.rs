@@ -27,6 +27,8 @@ pub enum Kind {
     Unsigned(Vec<usize>),
     /// Plans of these processes are refused, and nothing else.
     Unplanned(Vec<usize>),
+    /// These processes cannot read the plan, and nothing else is wrong.
+    Unread(Vec<usize>),
     /// Blobs cannot be written, and leases can be held.
     ReadOnly,
 }
@@ -88,6 +90,11 @@ impl Network {
                     if those.contains(&who) && matches!(ask, Some(Ask::WritePlan(..))) =>
                 {
                     return Fate::Refused(there * 2);
+                }
+                Kind::Unread(those)
+                    if those.contains(&who) && matches!(ask, Some(Ask::ReadPlan(_))) =>
+                {
+                    return Fate::Lost;
                 }
                 _ => {}
             }

@@ -262,7 +262,9 @@ impl Process {
         self.taken_back |= *ask == Ask::TakeBack && answer == Answer::Done;
         self.signs &= !matches!(ask, Ask::Sign(_));
         let before = self.member.will().cloned();
+        let unread = self.member.is_unread();
         self.member.answered(ask, answer, period(now));
+        self.changed |= self.member.is_unread() != unread;
         if self.member.will() != before.as_ref() {
             self.former = before;
         }
@@ -289,7 +291,7 @@ impl Process {
             _ => {}
         }
         let next = leader.answered(ask, answer, self.member.signs(), period(now));
-        let resigns = matches!(leader.trouble(), Some(Trouble::Signs | Trouble::Plans));
+        let resigns = matches!(leader.trouble(), Some(Trouble::Signs | Trouble::Rounds));
         if resigns && let Some(coordinating) = self.candidates.get_mut(&Key::Coordination) {
             coordinating.resign(now + OUT, now);
         }
@@ -372,8 +374,13 @@ impl Process {
         let term = coordinating.and_then(Candidate::leads);
         if self.leader.as_ref().map(|(term, ..)| *term) != term {
             self.leader = term.map(|term| {
-                let leader =
-                    Leader::begin(&self.name, term, scene.shares, self.sign.pace, period(now));
+                let leader = Leader::begin(
+                    &self.name,
+                    term,
+                    scene.shares,
+                    (self.sign.pace, period(scene.timing.lease)),
+                    period(now),
+                );
                 (term, leader, Looks::default())
             });
         }

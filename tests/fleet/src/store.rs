@@ -20,6 +20,9 @@ pub enum Key {
 /// A lease id.
 pub type Id = u64;
 
+/// The id of a lease that was broken: nobody can renew it.
+const BROKEN: Id = u64::MAX;
+
 /// A request of a candidate.
 #[derive(Clone, Debug)]
 pub enum Op {
@@ -217,6 +220,15 @@ impl Store {
             Ask::Close { shares, .. } => {
                 let closed = shares.iter().filter(|share| self.close(**share, now));
                 Answer::Closed(closed.copied().collect())
+            }
+            Ask::Break { share, .. } => {
+                if let Some((id, until)) =
+                    &mut self.elections.entry(Key::Share(*share)).or_default().lease
+                {
+                    *id = BROKEN;
+                    *until = if is_active(Mutant::BreaksAtOnce) { now } else { *until };
+                }
+                Answer::Done
             }
         }
     }

@@ -24,6 +24,10 @@ pub enum Mode {
     LateAnswers(Duration),
     /// Writes of metadata do not arrive, and are answered that the service is busy.
     RefuseMetadata,
+    /// The same for reads of the plan of shares.
+    RefusePlanReads,
+    /// The same for signs of life of members.
+    RefuseSigns,
 }
 
 /// The way that bytes go.
@@ -52,6 +56,12 @@ pub(crate) fn writes_metadata(bytes: &[u8]) -> bool {
     line.starts_with(b"PUT ") && line.windows(in_query.len()).any(|part| part == in_query)
 }
 
+/// Returns true for the start of a request with this method, for a path that contains `part`.
+fn is_request(bytes: &[u8], method: &[u8], part: &[u8]) -> bool {
+    let line = bytes.split(|byte| matches!(byte, b'\r' | b'?')).next().unwrap_or_default();
+    line.starts_with(method) && line.windows(part.len()).any(|window| window == part)
+}
+
 impl Mode {
     /// Whether nothing gets through to the candidate, or nothing from it: for how long the mode
     /// lasts, it can neither win nor hold a lease.
@@ -73,6 +83,12 @@ impl Mode {
             (Self::Trickle(pause), Way::Answer) => Fate::Slow(pause),
             (Self::LateAnswers(late), Way::Answer) => Fate::Late(late),
             (Self::RefuseMetadata, Way::Request) if writes_metadata(bytes) => Fate::Refused,
+            (Self::RefusePlanReads, Way::Request) if is_request(bytes, b"GET ", b".plan") => {
+                Fate::Refused
+            }
+            (Self::RefuseSigns, Way::Request) if is_request(bytes, b"PUT ", b".member.") => {
+                Fate::Refused
+            }
             _ => Fate::Pass,
         }
     }
@@ -90,6 +106,8 @@ impl fmt::Display for Mode {
             Self::Trickle(pause) => write!(f, "trickle {pause:?}"),
             Self::LateAnswers(late) => write!(f, "answers {late:?} late"),
             Self::RefuseMetadata => f.write_str("refuse metadata"),
+            Self::RefusePlanReads => f.write_str("refuse reads of the plan"),
+            Self::RefuseSigns => f.write_str("refuse signs of life"),
         }
     }
 }

@@ -90,7 +90,9 @@ impl Scene {
 
     fn start(&self, group: &Group, variables: Vec<(&'static str, String)>) -> Candidate {
         let access = self.access(variables);
-        group.start_with("ada", &access, Path::new(BEAT_HANDLER), &["--renew", "1s"]).unwrap()
+        // A machine that stands still for a while does not make it ask again.
+        let timings = ["--lease", "60s", "--request-timeout", "15s", "--renew", "1s"];
+        group.start_with("ada", &access, Path::new(BEAT_HANDLER), &timings).unwrap()
     }
 }
 

@@ -60,10 +60,11 @@ fn an_answer_comes_to_what_a_host_can_go_by() {
     assert_eq!(answer(&read(), 304, &code("ConditionNotMet"), ""), Ok(SideAnswer::Unchanged));
     assert_eq!(answer(&read(), 404, &code("BlobNotFound"), ""), Ok(SideAnswer::Missing));
     assert_eq!(answer(&write(), 201, &[("etag", "\"2\"")], ""), Ok(SideAnswer::Written(tag())));
-    for (status, why) in
-        [(409, "BlobAlreadyExists"), (412, "ConditionNotMet"), (412, "LeaseIdMissing")]
-    {
+    for (status, why) in [(409, "BlobAlreadyExists"), (412, "ConditionNotMet")] {
         assert_eq!(answer(&write(), status, &code(why), ""), Ok(SideAnswer::Declined), "{why}");
+    }
+    for operation in [write(), delete()] {
+        assert_eq!(answer(&operation, 412, &code("LeaseIdMissing"), ""), Ok(SideAnswer::Leased));
     }
     assert_eq!(answer(&write(), 404, &code("ContainerNotFound"), ""), Ok(SideAnswer::Missing));
     assert_eq!(answer(&delete(), 202, &[], ""), Ok(SideAnswer::Deleted));

@@ -47,6 +47,8 @@ pub(super) struct Configuration {
     /// For the election component.
     pub settings: Variables,
     pub complaints: Vec<Complaint>,
+    /// False where the handler need not be compiled, since there are complaints about other elections.
+    pub compiles: bool,
     /// Its work is split into shares.
     pub split: Option<Split>,
     /// The share that it is for, and the settings of the coordinating election.
@@ -221,6 +223,7 @@ impl Configuration {
         let mut this = Self {
             settings: Variables::from_env(),
             complaints: Vec::new(),
+            compiles: true,
             split: None,
             part: None,
             authorities: Authorities::default(),

@@ -23,7 +23,8 @@ struct Play {
 
 impl Play {
     fn of(shares: u32, members: &[&'static str]) -> Self {
-        let leader = Leader::begin("anna", 7, shares, Pace::of(15 * SECOND), Duration::ZERO);
+        let leader =
+            Leader::begin("anna", 7, shares, (Pace::of(15 * SECOND), 15 * SECOND), Duration::ZERO);
         Self {
             leader,
             stored: None,
@@ -199,12 +200,12 @@ fn it_resigns_when_its_signs_have_failed_for_three_periods() {
 }
 
 #[test]
-fn it_resigns_when_its_plans_have_failed_for_three_periods() {
+fn it_resigns_when_its_rounds_have_failed_for_three_periods() {
     let mut play = Play::of(4, &["anna", "ben"]);
     play.refuses = true;
     play.own = vec![(Tag("1".to_owned()), 60 * SECOND)];
     // The first plan is written in the second round.
-    assert_eq!(rounds_until(&mut play, Trouble::Plans), 18);
+    assert_eq!(rounds_until(&mut play, Trouble::Rounds), 18);
     let mut play = Play::of(4, &["anna", "ben"]);
     play.own = vec![(Tag("1".to_owned()), 60 * SECOND)];
     for round in 0..60 {
@@ -235,6 +236,40 @@ fn a_new_number_of_shares_waits_until_all_of_the_old_ones_are_closed() {
     let plan = play.plan();
     assert_eq!((plan.split, plan.shares.len(), plan.next), (2, 6, None));
     assert_eq!(plan.of("anna").count(), 3);
+}
+
+#[test]
+fn the_lease_of_a_share_that_is_not_given_up_is_broken_after_two_leases_and_again_after_two_more() {
+    let mut play = Play::of(4, &["anna", "ben"]);
+    play.own = vec![(Tag("1".to_owned()), 600 * SECOND)];
+    play.round();
+    play.round();
+    let [one, other] = [1, 3].map(|index| Share { split: 1, index });
+    play.held = vec![one, other];
+    let asked = play.plan().clone().reshare(6);
+    play.write(asked);
+    let (mut broken, first) = (Vec::new(), play.now + 1);
+    for _ in 0..70 {
+        play.round();
+        let breaks = play.asked.iter().filter(|ask| matches!(ask, Ask::Break { .. })).cloned();
+        broken.extend(breaks.map(|ask| (play.now - first, ask)));
+    }
+    let lease = |share| Ask::Break { share, of: 4 };
+    assert_eq!(
+        broken,
+        [(31, lease(one)), (31, lease(other)), (62, lease(one)), (62, lease(other))]
+    );
+    // A split that is asked for later has its own time.
+    play.held.clear();
+    play.round();
+    assert_eq!(play.plan().split, 2);
+    play.held = vec![Share { split: 2, index: 0 }];
+    let asked = play.plan().clone().reshare(3);
+    play.write(asked);
+    for _ in 0..30 {
+        play.round();
+        assert!(play.asked.iter().all(|ask| !matches!(ask, Ask::Break { .. })), "{:?}", play.asked);
+    }
 }
 
 #[test]

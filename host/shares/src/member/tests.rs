@@ -145,6 +145,29 @@ fn all_stays_as_it_is_where_no_plan_can_be_read() {
     }
 }
 
+#[test]
+fn one_that_has_not_read_the_plan_for_long_keeps_what_it_holds_and_contends_for_nothing() {
+    let mut member = member("anna");
+    read(&mut member, plan(&["anna", "anna", "anna"]), Duration::ZERO);
+    let mut unread = |second| {
+        let now = second * SECOND;
+        let asks = member.next(now);
+        let ask = asks.iter().find(|ask| matches!(ask, Ask::ReadPlan(_))).expect("it reads");
+        member.answered(ask, Answer::Unknown, now);
+        member.acts(&[running(0, true), running(1, false)], true)
+    };
+    for second in 1..=15 {
+        assert_eq!(unread(second), [Act::Begin(share(2))], "{second}");
+    }
+    assert_eq!(unread(16), [Act::End(share(1))]);
+    let ask = member.next(17 * SECOND).into_iter().find(|ask| matches!(ask, Ask::ReadPlan(_)));
+    member.answered(&ask.expect("it reads"), Answer::SamePlan, 17 * SECOND);
+    assert_eq!(
+        member.acts(&[running(0, true)], true),
+        [1, 2].map(|index| Act::Begin(share(index)))
+    );
+}
+
 /// When it leaves signs within a minute, if each is answered at once.
 fn signs(member: &mut Member, from: Duration) -> Vec<u128> {
     let mut at = Vec::new();

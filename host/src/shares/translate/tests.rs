@@ -38,7 +38,7 @@ fn problem(class: ProblemClass) -> Outcome {
 }
 
 fn of(ask: &Ask, outcome: Outcome) -> Answer {
-    let (answer, unread) = answer(ask, vec![outcome]);
+    let (answer, unread) = answer(ask, "ada", vec![outcome]);
     assert_eq!(unread, None);
     answer
 }
@@ -98,13 +98,13 @@ fn a_plan_is_read_as_it_was_written() {
     let read = Ok(Done::Content((sent.content, "\"2\"".to_owned())));
     assert_eq!(of(&Ask::ReadPlan(None), read), Answer::Plan(plan(), Tag("\"2\"".to_owned())));
     let foreign = Ok(Done::Content(("<html>".to_owned(), "\"2\"".to_owned())));
-    let (told, unread) = answer(&Ask::ReadPlan(None), vec![foreign]);
+    let (told, unread) = answer(&Ask::ReadPlan(None), "ada", vec![foreign]);
     assert_eq!(told, Answer::Unknown);
     assert!(unread.unwrap().detail.contains("the plan of the shares cannot be read"));
     // Of so many shares a leader would make 34 GB.
     let huge = r#"{"term":7,"version":3,"split":1,"members":[],"shares":[null],"next":4294967295}"#;
     let huge = Ok(Done::Content((huge.to_owned(), "\"2\"".to_owned())));
-    let (told, unread) = answer(&Ask::ReadPlan(None), vec![huge]);
+    let (told, unread) = answer(&Ask::ReadPlan(None), "ada", vec![huge]);
     assert_eq!(told, Answer::Unknown);
     assert!(unread.unwrap().detail.contains("no leader writes such a plan"));
 }
@@ -203,11 +203,12 @@ fn only_shares_that_were_written_to_are_closed() {
     for (outcome, first) in [
         (written(), true),
         (Ok(Done::Declined), false),
+        (Ok(Done::Leased), false),
         (Ok(Done::Missing), false),
         (problem(ProblemClass::Unreachable), false),
         (problem(ProblemClass::Refused), false),
     ] {
-        let (told, _) = answer(&close(), vec![outcome, written()]);
+        let (told, _) = answer(&close(), "ada", vec![outcome, written()]);
         let closed = if first { shares.clone() } else { vec![shares[1]] };
         assert_eq!(told, Answer::Closed(closed));
     }

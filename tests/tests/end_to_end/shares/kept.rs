@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use tenure::clock::{BootClock, Clock};
 use tenure::component::{ElectionComponent, Engine};
-use tenure::contract::{Event, Report, Request, Role};
+use tenure::contract::{Event, LeaseState, Report, Request, Role};
 use tenure::egress::Authorities;
 use tenure::program::http::{self, Clients};
 use tenure::program::shares::SharesStore;
@@ -16,6 +16,7 @@ use tenure_store::sas::Scope;
 use tenure_tests::Store;
 use tenure_tests::credential::with_sas;
 use tenure_tests::needs;
+use tenure_tests::outsider::Outsider;
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
@@ -215,6 +216,53 @@ async fn a_list_has_more_than_one_page(store: Store) {
     expected.sort();
     let listed = signs(&ada).await.into_iter().map(|(sign, _)| sign.member).collect::<Vec<_>>();
     assert_eq!(listed, expected);
+}
+
+/// A lease of another program on a blob where Tenure has none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_on_the_plan_or_on_a_sign_is_reported() {
+    let store = Store::embedded().await.unwrap();
+    let (connection_string, coordinating) = (store.connection_string(), coordinating());
+    let mut candidate = Candidate::of(&connection_string, &coordinating).await;
+    candidate.step(None).await;
+    let ada = candidate.shares("ada");
+    let plan = Plan::first(2);
+    let tag = write(&ada, &plan, None).await;
+    signed(&ada, "ada").await;
+    for (suffix, ask) in [
+        ("plan", Ask::WritePlan(plan.reshare(3), Some(tag))),
+        ("member.ada", Ask::Sign(sign("ada"))),
+        ("member.ada", Ask::TakeBack),
+    ] {
+        let blob = format!("{coordinating}.{suffix}");
+        let outsider = Outsider::new(&connection_string, &blob);
+        outsider.acquire_forever().await.unwrap();
+        let told = ada.ask(&ask).await.unwrap();
+        assert_eq!(told.answer, Answer::Refused);
+        let problem = told.problem.expect("it is reported");
+        let expected = format!("another program holds a lease on the blob that has .{suffix} ");
+        assert!(problem.detail.contains(&expected), "{}", problem.detail);
+        outsider.break_lease().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_whose_lease_is_broken_is_named_and_renews_no_more() {
+    let store = Store::embedded().await.unwrap();
+    let (connection_string, coordinating) = (store.connection_string(), coordinating());
+    let mut candidate = Candidate::of(&connection_string, &coordinating).await;
+    candidate.step(None).await;
+    let share = Share { split: 1, index: 1 };
+    let election = format!("{coordinating}.{}", share.suffix(2));
+    let mut holder = Candidate::of(&connection_string, &election).await;
+    holder.lead().await;
+    let told = candidate.shares("ben").ask(&Ask::Break { share, of: 2 }).await.unwrap();
+    assert_eq!(told.answer, Answer::Done);
+    let problem = told.problem.expect("it is reported");
+    let expected = "share 1 of 2 is held by ada, which does not give it up";
+    assert!(problem.detail.starts_with(expected), "{}", problem.detail);
+    let seen = holder.component.inspect().await.unwrap().unwrap();
+    assert_eq!(seen.lease, LeaseState::Breaking);
 }
 
 async fn what_is_held_is_not_closed(store: Store) {

@@ -63,13 +63,24 @@ impl Stage {
 
     /// One without shares.
     pub(super) fn start_plain(&self, name: &str, more: &[&str]) -> Candidate {
+        Candidate::spawn(name, self.plain(name, more)).unwrap()
+    }
+
+    /// One whose requests go to a proxy.
+    pub(super) fn start_behind(&self, proxied: &str, name: &str) -> Candidate {
+        let mut command = self.plain(name, &["--shares", &SHARES.to_string()]);
+        command.env("AZURE_STORAGE_CONNECTION_STRING", proxied);
+        Candidate::spawn(name, command).unwrap()
+    }
+
+    fn plain(&self, name: &str, more: &[&str]) -> Command {
         let lease = format!("{}s", self.lease.as_secs());
         let (who, place) = (format!("WHO={name}"), format!("PLACE={}", self.place.display()));
         let request_timeout = format!("{}s", self.lease.as_secs() / 5);
         let timings = ["--lease", &lease, "--request-timeout", &request_timeout];
         let own = [&timings[..], &["--env", &who, "--env", &place]].concat();
         let more = own.iter().chain(more).copied().collect::<Vec<_>>();
-        Candidate::spawn(name, self.group.command(name, &more, &["sh", "-c", WORK])).unwrap()
+        self.group.command(name, &more, &["sh", "-c", WORK])
     }
 
     pub(super) async fn command(&self, words: &[&str]) -> Output {
@@ -196,7 +207,7 @@ pub(super) fn beats(place: &Path) -> Vec<Beat> {
 
 /// What is wrong with these: a beat after one of a later term of its share, two holders under one term, or a beat of
 /// one split among those of another.
-fn wrong(beats: &[Beat]) -> Vec<String> {
+pub(super) fn wrong(beats: &[Beat]) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut newest: BTreeMap<(u32, u32), &Beat> = BTreeMap::new();
     let mut counts = Vec::new();

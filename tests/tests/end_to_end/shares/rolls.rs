@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(240);
 const POLL: [&str; 2] = ["--poll", "500ms"];
 
 /// Waits for a problem that has this text.
-async fn problem(candidate: &Candidate, text: &str) {
+pub(super) async fn problem(candidate: &Candidate, text: &str) {
     let has_it = |line: &Line| {
         line.name() == "problem" && line.event["detail"].as_str().is_some_and(|d| d.contains(text))
     };
