@@ -1,7 +1,6 @@
 //! A request to an operation, with all that is known of it before anything is looked up.
 
 use super::address::Address;
-use super::auth::Access;
 use super::blob::Place;
 use super::wire::{Now, Request};
 
@@ -10,16 +9,8 @@ pub(super) struct Call<'a> {
     pub(super) now: Now,
     pub(super) request: &'a Request,
     pub(super) address: &'a Address,
-    pub(super) access: &'a Access,
     /// Account and container.
     pub(super) place: Place,
     /// Of the blob; empty where none is addressed.
     pub(super) name: &'a str,
-}
-
-impl Call<'_> {
-    /// The snapshot that is meant; none: the blob.
-    pub(super) fn snapshot(&self) -> Option<&str> {
-        self.address.parameter("snapshot")
-    }
 }

@@ -44,16 +44,6 @@ impl Service {
         Ok(Response::new(202))
     }
 
-    pub(super) fn set_container_metadata(&mut self, call: &Call<'_>) -> Result<Response, Failure> {
-        let metadata = metadata(call.request)?;
-        let conditions = Conditions::of_write(call.request)?;
-        let etag = self.generator.etag();
-        let container = self.containers.get_mut(&call.place).ok_or(Code::ContainerNotFound)?;
-        conditions.admit_write(&container.etag, container.modified)?;
-        (container.metadata, container.etag, container.modified) = (metadata, etag, call.now.wall);
-        Ok(stamped(200, &container.etag, container.modified))
-    }
-
     pub(super) fn get_container(&self, call: &Call<'_>) -> Result<Response, Failure> {
         let container = self.containers.get(&call.place).ok_or(Code::ContainerNotFound)?;
         let mut response = stamped(200, &container.etag, container.modified)

@@ -1,18 +1,17 @@
-//! What the service makes up itself: ids, ETags, snapshot times. All of it follows from one seed.
+//! Ids and ETags, which the service makes up. All of them follow from one seed.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use tenure_azure::LeaseId;
 
 #[derive(Clone, Debug)]
 pub(super) struct Generator {
     state: u64,
     etag: u64,
-    snapshot: DateTime<Utc>,
 }
 
 impl Generator {
     pub(super) fn new(seed: u64) -> Generator {
-        let mut generator = Generator { state: seed, etag: 0, snapshot: DateTime::<Utc>::MIN_UTC };
+        let mut generator = Generator { state: seed, etag: 0 };
         // A service that starts anew must not repeat the ETags of its predecessor, unless it is to repeat all.
         generator.etag = generator.next() >> 16;
         generator
@@ -37,15 +36,9 @@ impl Generator {
         self.etag += 1 + (self.next() >> 48);
         format!("\"0x8D{:013X}\"", self.etag)
     }
-
-    /// The time that names a snapshot; strictly later than every other.
-    pub(super) fn snapshot(&mut self, wall: DateTime<Utc>) -> String {
-        self.snapshot = wall.max(self.snapshot + TimeDelta::microseconds(1));
-        precise(self.snapshot)
-    }
 }
 
-/// The service's time in bodies and snapshot names: seven digits of a second.
+/// The service's time in bodies: seven digits of a second.
 pub(super) fn precise(time: DateTime<Utc>) -> String {
     format!("{}.{:07}Z", time.format("%Y-%m-%dT%H:%M:%S"), time.timestamp_subsec_nanos() / 100)
 }
@@ -66,10 +59,8 @@ mod tests {
     }
 
     #[test]
-    fn two_snapshots_of_one_instant_have_two_names() {
-        let mut generator = Generator::new(1);
+    fn times_in_bodies_have_seven_digits_of_a_second() {
         let wall = DateTime::from_timestamp(1_767_323_045, 123_456_789).unwrap();
-        assert_eq!(generator.snapshot(wall), "2026-01-02T03:04:05.1234567Z");
-        assert_eq!(generator.snapshot(wall), "2026-01-02T03:04:05.1234577Z");
+        assert_eq!(precise(wall), "2026-01-02T03:04:05.1234567Z");
     }
 }

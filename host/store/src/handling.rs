@@ -43,7 +43,7 @@ impl Service {
         let verb = operation.as_ref().map_or(Verb::Other, |operation| operation.verb);
         let outcome = admitted.and_then(|(access, _)| {
             let operation = operation?;
-            operation.judge(&address, request, &access)?;
+            operation.judge(&address, request)?;
             access.permit(operation.verb, operation.right)?;
             self.perform(now, &address, &access, operation, request)
         });
@@ -86,7 +86,7 @@ impl Service {
         if operation.verb == Verb::PutBlob && self.blob(&place, name).is_ok() {
             access.permit_overwrite()?;
         }
-        (operation.run)(self, &Call { now, request, address, access, place, name })
+        (operation.run)(self, &Call { now, request, address, place, name })
     }
 }
 

@@ -78,9 +78,9 @@ impl Service {
         let conditions = Conditions::of_write(call.request)?;
         let fresh = self.generator.guid();
         let blob = self.blob_mut(&call.place, call.name)?;
-        conditions.admit_write(&blob.current.etag, blob.current.modified)?;
+        conditions.admit_write(&blob.content.etag, blob.content.modified)?;
         let (status, told) = action(&mut blob.lease, call.now.elapsed, fresh)?;
-        let answer = stamped(status, &blob.current.etag, blob.current.modified);
+        let answer = stamped(status, &blob.content.etag, blob.content.modified);
         Ok(told.into_iter().fold(answer, |answer, (name, value)| answer.with(name, value)))
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! It plays the service for the demo, the tests and the simulation, so that none of them needs an account or Node.
 //! Modelled on the *service* as Microsoft documents and tests it, not on the emulator Azurite, whose leases differ.
-//! What an election or a person with an SDK sends is answered; everything else of Blob Storage is refused with 501 (see
-//! [`Service`]).
+//! It answers what elections and tests of lease code send, with an SDK or without one. Everything else of Blob Storage
+//! is refused with 501 (see [`Service`]).
 //!
 //! [`Service::handle`] is a function of its state, the time and the request: no I/O, no clock and no hidden
 //! randomness, so a run can be repeated exactly. [`serve`] and [`Store`] only move bytes and time.
@@ -24,7 +24,6 @@ mod address;
 mod auth;
 mod blob;
 mod blobs;
-mod blocks;
 mod call;
 mod checksum;
 mod code;

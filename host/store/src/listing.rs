@@ -6,16 +6,30 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tenure_azure::http_date;
 
 use super::address::Address;
-use super::blob::{Blob, Container, Content, PROPERTIES, lease_headers};
+use super::blob::{BLOB_TYPE, Blob, Container, PROPERTIES, lease_headers};
 use super::call::Call;
 use super::code::{Code, Failure, escaped};
 use super::headers::Metadata;
-use super::lease::Lease;
 use super::service::Service;
 use super::wire::{Now, Request, Response};
 
-/// How many a page holds at most.
+/// The largest number of entries in a page.
 const MAX_PAGE: usize = 5000;
+
+/// Datasets for `include` beside the metadata (REST reference, *List Containers* and *List Blobs*).
+const OF_CONTAINERS: &[&str] = &["deleted", "system"];
+const OF_BLOBS: &[&str] = &[
+    "copy",
+    "deleted",
+    "deletedwithversions",
+    "immutabilitypolicy",
+    "legalhold",
+    "permissions",
+    "snapshots",
+    "tags",
+    "uncommittedblobs",
+    "versions",
+];
 
 /// What stays as it is in a name that XML cannot carry.
 const ENCODED: &AsciiSet =
@@ -30,7 +44,6 @@ struct Wanted<'a> {
     from: String,
     most: Option<usize>,
     metadata: bool,
-    snapshots: bool,
 }
 
 /// A line of a page.
@@ -45,12 +58,8 @@ enum Item<'a, T> {
 type Page<'a, T> = (Vec<Item<'a, T>>, Option<&'a str>);
 
 impl Wanted<'_> {
-    /// `played`: datasets of `include` that are played, or of which there is never anything here.
-    fn read<'a>(
-        address: &'a Address,
-        known: &[&str],
-        missing: &[&str],
-    ) -> Result<Wanted<'a>, Failure> {
+    /// Reads the parameters. `datasets` are those that the service has beside the metadata.
+    fn read<'a>(address: &'a Address, datasets: &[&str]) -> Result<Wanted<'a>, Failure> {
         let text = |name: &str| address.parameter(name).filter(|value| !value.is_empty());
         let mut wanted = Wanted {
             prefix: text("prefix").unwrap_or_default(),
@@ -59,7 +68,6 @@ impl Wanted<'_> {
             from: String::new(),
             most: None,
             metadata: false,
-            snapshots: false,
         };
         if let Some(marker) = wanted.marker {
             let name = URL_SAFE_NO_PAD.decode(marker).ok();
@@ -77,12 +85,12 @@ impl Wanted<'_> {
         {
             match dataset {
                 "metadata" => wanted.metadata = true,
-                "snapshots" if known.contains(&dataset) => wanted.snapshots = true,
-                _ if known.contains(&dataset) => {}
-                _ if missing.contains(&dataset) => {
-                    return Err(Failure::not_played(&format!("include={dataset}")));
+                _ if !datasets.contains(&dataset) => {
+                    return Err(Failure::query("include", dataset));
                 }
-                _ => return Err(Failure::query("include", dataset)),
+                // Azure's command line asks for it by default. No blob here is a copy.
+                "copy" => {}
+                _ => return Err(Failure::not_played(&format!("include={dataset}"))),
             }
         }
         Ok(wanted)
@@ -135,7 +143,7 @@ impl Wanted<'_> {
 
 impl Service {
     pub(super) fn list_containers(&self, call: &Call<'_>) -> Result<Response, Failure> {
-        let wanted = Wanted::read(call.address, &["metadata", "deleted", "system"], &[])?;
+        let wanted = Wanted::read(call.address, OF_CONTAINERS)?;
         let own =
             self.containers.iter().filter(|((account, _), _)| *account == call.address.account);
         let (items, next) =
@@ -154,23 +162,7 @@ impl Service {
     }
 
     pub(super) fn list_blobs(&self, call: &Call<'_>) -> Result<Response, Failure> {
-        // There are no copies, tags, versions and deleted blobs here, so there is none of them to list.
-        let known = [
-            "metadata",
-            "snapshots",
-            "copy",
-            "deleted",
-            "tags",
-            "versions",
-            "deletedwithversions",
-            "immutabilitypolicy",
-            "legalhold",
-        ];
-        let wanted = Wanted::read(call.address, &known, &["uncommittedblobs", "permissions"])?;
-        // The reference: snapshots cannot be listed up to a delimiter.
-        if wanted.snapshots && !wanted.delimiter.is_empty() {
-            return Err(Failure::query("include", "snapshots"));
-        }
+        let wanted = Wanted::read(call.address, OF_BLOBS)?;
         let container = self.containers.get(&call.place).ok_or(Code::ContainerNotFound)?;
         let (items, next) =
             wanted.page(container.blobs.iter().map(|(name, blob)| (name.as_str(), blob)));
@@ -186,9 +178,7 @@ impl Service {
                     let name = name_element("Name", name);
                     xml.push_str(&format!("<BlobPrefix>{name}</BlobPrefix>"));
                 }
-                Item::Entry(name, blob) => {
-                    xml.push_str(&blob_entries(call.now, name, blob, &wanted))
-                }
+                Item::Entry(name, blob) => xml.push_str(&blob_entry(call.now, name, blob, &wanted)),
             }
         }
         xml.push_str("</Blobs>");
@@ -212,35 +202,15 @@ fn container_entry(name: &str, container: &Container, wanted: &Wanted<'_>) -> St
     format!("<Container>{name}<Properties>{properties}</Properties>{metadata}</Container>")
 }
 
-/// The blob, behind its snapshots where these are wanted.
-fn blob_entries(now: Now, name: &str, blob: &Blob, wanted: &Wanted<'_>) -> String {
-    let mut entries = String::new();
-    if wanted.snapshots {
-        for (time, content) in &blob.snapshots {
-            let snapshot = Some(time.as_str());
-            let free = Lease::default();
-            entries.push_str(&blob_entry(now, name, snapshot, content, &free, wanted));
-        }
-    }
-    entries.push_str(&blob_entry(now, name, None, &blob.current, &blob.lease, wanted));
-    entries
-}
-
-fn blob_entry(
-    now: Now,
-    name: &str,
-    snapshot: Option<&str>,
-    content: &Content,
-    lease: &Lease,
-    wanted: &Wanted<'_>,
-) -> String {
+fn blob_entry(now: Now, name: &str, blob: &Blob, wanted: &Wanted<'_>) -> String {
+    let content = &blob.content;
     let mut properties = String::new();
     let mut add = |name: &str, value: &str| properties.push_str(&element(name, value));
     add("Creation-Time", &http_date::format(content.created));
     add("Last-Modified", &http_date::format(content.modified));
     // Without the quotes, unlike that of a container.
     add("Etag", content.etag.trim_matches('"'));
-    add("Content-Length", &content.body.length().to_string());
+    add("Content-Length", &content.body.len().to_string());
     for name in PROPERTIES {
         let value = if name == "Content-Type" {
             Some(content.kind())
@@ -249,8 +219,8 @@ fn blob_entry(
         };
         add(name, value.unwrap_or_default());
     }
-    add("BlobType", content.body.kind());
-    for (header, value) in lease_headers(lease, now.elapsed) {
+    add("BlobType", BLOB_TYPE);
+    for (header, value) in lease_headers(&blob.lease, now.elapsed) {
         let name = match header {
             "x-ms-lease-status" => "LeaseStatus",
             "x-ms-lease-state" => "LeaseState",
@@ -261,8 +231,7 @@ fn blob_entry(
     add("ServerEncrypted", "true");
     let metadata = if wanted.metadata { metadata(&content.metadata) } else { String::new() };
     let name = name_element("Name", name);
-    let snapshot = snapshot.map(|time| element("Snapshot", time)).unwrap_or_default();
-    format!("<Blob>{name}{snapshot}<Properties>{properties}</Properties>{metadata}</Blob>")
+    format!("<Blob>{name}<Properties>{properties}</Properties>{metadata}</Blob>")
 }
 
 /// Names of metadata are identifiers, so each may be the name of an element.
@@ -320,7 +289,6 @@ mod tests {
             from: from.to_owned(),
             most: Some(most),
             metadata: false,
-            snapshots: false,
         };
         let (items, next) = wanted.page(all.iter().map(|(name, value)| (*name, value)));
         let names = items.iter().map(|item| match item {

@@ -1,38 +1,29 @@
-//! What is supported and what is not, for people: made of the rows by which requests are judged.
+//! Documentation of what is supported and what is not, made of the rows by which requests are judged.
 
+use super::operation::OPERATIONS;
 #[cfg(test)]
-use super::operation::On;
-use super::operation::{NOT_PLAYED, OPERATIONS};
+use super::operation::{NOT_PLAYED, On};
 
-/// What `tenure store --help` says below the options.
+/// Returns what `tenure store --help` shows below the options.
 pub fn help() -> String {
-    let titles = OPERATIONS.iter().map(|row| title(row.title));
-    let missing = NOT_PLAYED.iter().map(|(_, _, title)| *title);
-    let (played, missing) = (once(titles).join(", "), once(missing).join(", "));
+    let mut titles: Vec<_> = OPERATIONS.iter().map(|row| title(row.title)).collect();
+    // The actions of Lease Blob stand one after the other.
+    titles.dedup();
+    let titles = titles.join(", ");
     format!(
         "It has one account, the emulators' own: clients reach it on port 10000 with the \
          connection string UseDevelopmentStorage=true. All data is lost when it ends.\n\n\
-         It supports: {played}.\n\n\
-         It does not support: {missing}, Copy Blob, Put Blob From URL, append \
-         blobs, the pages of page blobs, conditions on tags, versions, encryption keys, public access, and checksums \
-         other than MD5.\n\n\
-         What the service has and this store does not support is refused with 501 NotImplemented; the message names \
-         it. docs/store.md lists all headers and parameters that are supported."
+         It supports: {titles}.\n\n\
+         Everything else of the Blob service is refused with 501 NotImplemented, and the message names it: block \
+         lists, snapshots, copies, tags, versions, append and page blobs, leases of containers, and others. An SDK \
+         uploads a large blob as a block list, so upload small ones. docs/store.md lists all headers and parameters \
+         that are supported."
     )
 }
 
 /// The title of an operation, without the action of a lease.
 fn title(title: &str) -> &str {
     title.split(':').next().unwrap_or(title)
-}
-
-fn once<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    all.fold(Vec::new(), |mut once, name| {
-        if !once.contains(&name) {
-            once.push(name);
-        }
-        once
-    })
 }
 
 /// The tables of `docs/store.md`.
@@ -81,7 +72,7 @@ mod tests {
     #[test]
     fn help_names_every_operation_once() {
         let help = help();
-        for title in [" Get Blob,", "Lease Blob.", "List Containers,", "Put Block List,"] {
+        for title in [" Get Blob,", "Lease Blob.", "List Containers,", "Put Blob,"] {
             assert_eq!(help.matches(title).count(), 1, "{title} in {help}");
         }
     }

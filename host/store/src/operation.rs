@@ -5,8 +5,6 @@
 //! made of the same rows.
 
 use super::address::{Address, Resource};
-use super::auth::Access;
-use super::blobs::{set_metadata, set_properties};
 use super::call::Call;
 use super::code::{Code, Failure};
 use super::leases::{acquire, change, end, release, renew};
@@ -69,9 +67,6 @@ const LEASE: &[&str] = &[
 /// Parameters of every operation: what the address is made of, and what [`super::auth`] judges.
 const ALWAYS: &[&str] =
     &["timeout", "restype", "comp", "sv", "ss", "srt", "sr", "sp", "st", "se", "spr", "sig"];
-
-/// Headers of answers that a service SAS overrides.
-const OVERRIDES: &[&str] = &["rscc", "rscd", "rsce", "rscl", "rsct"];
 
 /// `x-ms-` headers of every operation: what [`super::auth`] and [`super::headers`] judge, and what has no effect.
 const HARMLESS: &[&str] = &[
@@ -141,25 +136,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
         ..CONTAINER
     },
     Operation {
-        verb: Verb::GetContainer,
-        title: "Get Container Metadata",
-        methods: LOOK,
-        comp: "metadata",
-        right: ('c', "r"),
-        run: |service, call| service.get_container(call),
-        ..CONTAINER
-    },
-    Operation {
-        verb: Verb::SetContainerMetadata,
-        title: "Set Container Metadata",
-        methods: PUT,
-        comp: "metadata",
-        headers: &[METADATA, &["If-Modified-Since"]],
-        right: ('c', "w"),
-        run: Service::set_container_metadata,
-        ..CONTAINER
-    },
-    Operation {
         verb: Verb::DeleteContainer,
         title: "Delete Container",
         methods: &["DELETE"],
@@ -180,13 +156,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         verb: Verb::PutBlob,
         title: "Put Blob",
-        headers: &[
-            &["Content-MD5", "x-ms-blob-content-length", "x-ms-blob-type"],
-            PROPERTIES,
-            METADATA,
-            LEASE_ID,
-            CONDITIONS,
-        ],
+        headers: &[&["Content-MD5", "x-ms-blob-type"], PROPERTIES, METADATA, LEASE_ID, CONDITIONS],
         right: ('o', "cw"),
         run: Service::put_blob,
         ..BLOB
@@ -195,8 +165,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         verb: Verb::GetBlob,
         title: "Get Blob",
         methods: GET,
-        parameters: &["snapshot"],
-        headers: &[&["Range", "x-ms-range", "x-ms-range-get-content-md5"], LEASE_ID, CONDITIONS],
+        headers: &[&["Range", "x-ms-range"], LEASE_ID, CONDITIONS],
         right: ('o', "r"),
         run: |service, call| service.read_blob(call),
         ..BLOB
@@ -205,7 +174,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
         verb: Verb::HeadBlob,
         title: "Get Blob Properties",
         methods: &["HEAD"],
-        parameters: &["snapshot"],
         headers: &[LEASE_ID, CONDITIONS],
         right: ('o', "r"),
         run: |service, call| service.read_blob(call),
@@ -216,7 +184,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
         title: "Get Blob Metadata",
         methods: LOOK,
         comp: "metadata",
-        parameters: &["snapshot"],
         headers: &[LEASE_ID, CONDITIONS],
         right: ('o', "r"),
         run: |service, call| service.read_metadata(call),
@@ -226,8 +193,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         verb: Verb::DeleteBlob,
         title: "Delete Blob",
         methods: &["DELETE"],
-        parameters: &["snapshot"],
-        headers: &[&["x-ms-delete-snapshots"], LEASE_ID, CONDITIONS],
+        headers: &[LEASE_ID, CONDITIONS],
         right: ('o', "d"),
         run: Service::delete_blob,
         ..BLOB
@@ -237,52 +203,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         title: "Set Blob Metadata",
         comp: "metadata",
         headers: &[METADATA, LEASE_ID, CONDITIONS],
-        run: set_metadata,
-        ..BLOB
-    },
-    Operation {
-        verb: Verb::SetProperties,
-        title: "Set Blob Properties",
-        comp: "properties",
-        headers: &[PROPERTIES, LEASE_ID, CONDITIONS],
-        run: set_properties,
-        ..BLOB
-    },
-    Operation {
-        verb: Verb::Snapshot,
-        title: "Snapshot Blob",
-        comp: "snapshot",
-        headers: &[METADATA, LEASE_ID, CONDITIONS],
-        right: ('o', "cw"),
-        run: Service::snapshot_blob,
-        ..BLOB
-    },
-    Operation {
-        verb: Verb::PutBlock,
-        title: "Put Block",
-        comp: "block",
-        parameters: &["blockid"],
-        headers: &[&["Content-MD5"], LEASE_ID],
-        run: Service::put_block,
-        ..BLOB
-    },
-    Operation {
-        verb: Verb::PutBlockList,
-        title: "Put Block List",
-        comp: "blocklist",
-        headers: &[&["Content-MD5"], PROPERTIES, METADATA, LEASE_ID, CONDITIONS],
-        run: Service::put_block_list,
-        ..BLOB
-    },
-    Operation {
-        verb: Verb::GetBlockList,
-        title: "Get Block List",
-        methods: GET,
-        comp: "blocklist",
-        parameters: &["blocklisttype"],
-        headers: &[LEASE_ID],
-        right: ('o', "r"),
-        run: |service, call| service.get_block_list(call),
+        run: Service::set_metadata,
         ..BLOB
     },
     Operation {
@@ -342,9 +263,12 @@ pub(super) const NOT_PLAYED: &[(On, &str, &str)] = &[
     (On::Container, "batch", "Blob Batch"),
     (On::Container, "blobs", "Find Blobs by Tags"),
     (On::Container, "lease", "Lease Container"),
+    (On::Container, "metadata", "Get and Set Container Metadata"),
     (On::Container, "rename", "Rename Container"),
     (On::Container, "undelete", "Restore Container"),
     (On::Blob, "appendblock", "Append Block"),
+    (On::Blob, "block", "Put Block"),
+    (On::Blob, "blocklist", "Get and Put Block List"),
     (On::Blob, "copy", "Abort Copy Blob"),
     (On::Blob, "expiry", "Set Blob Expiry"),
     (On::Blob, "immutabilityPolicies", "Set Blob Immutability Policy"),
@@ -352,8 +276,10 @@ pub(super) const NOT_PLAYED: &[(On, &str, &str)] = &[
     (On::Blob, "legalhold", "Set Blob Legal Hold"),
     (On::Blob, "page", "Put Page"),
     (On::Blob, "pagelist", "Get Page Ranges"),
+    (On::Blob, "properties", "Set Blob Properties"),
     (On::Blob, "query", "Query Blob Contents"),
     (On::Blob, "seal", "Append Blob Seal"),
+    (On::Blob, "snapshot", "Snapshot Blob"),
     (On::Blob, "tags", "Get and Set Blob Tags"),
     (On::Blob, "tier", "Set Blob Tier"),
     (On::Blob, "undelete", "Undelete Blob"),
@@ -408,25 +334,12 @@ impl Operation {
         if first.action.is_empty() { Ok(first) } else { leasing(request) }
     }
 
-    /// Refuses what has an effect that the store does not play, conditions where there are none, and what cannot be
-    /// done to a snapshot.
-    pub(super) fn judge(
-        &self,
-        address: &Address,
-        request: &Request,
-        access: &Access,
-    ) -> Result<(), Failure> {
+    /// Refuses parameters and headers with an effect that the store does not have, and conditions on operations that
+    /// take none.
+    pub(super) fn judge(&self, address: &Address, request: &Request) -> Result<(), Failure> {
         let title = self.title;
         for (name, _) in &address.query {
-            let overrides = matches!(access, Access::Sas(permit) if permit.account.is_none())
-                && matches!(self.verb, Verb::GetBlob | Verb::HeadBlob);
-            let known = contains(ALWAYS, name)
-                || contains(self.parameters, name)
-                || (overrides && contains(OVERRIDES, name));
-            let writes = !self.methods.contains(&"GET");
-            if !known && writes && name.eq_ignore_ascii_case("snapshot") {
-                return Err(Code::InvalidOperation.into());
-            }
+            let known = contains(ALWAYS, name) || contains(self.parameters, name);
             if !known && !name.is_empty() {
                 return Err(Failure::not_played(&format!("the parameter {name} of {title}")));
             }
@@ -490,7 +403,7 @@ mod tests {
     fn what_is_played_is_not_listed_as_missing() {
         for (on, comp, title) in NOT_PLAYED {
             let played = OPERATIONS.iter().any(|row| row.on == *on && row.comp == *comp);
-            // The service's properties and the account's differ in `restype` alone.
+            // The properties of the account and of its Blob service differ in `restype` alone.
             assert!(!played || *comp == "properties", "{title}");
         }
     }

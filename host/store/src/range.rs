@@ -5,24 +5,12 @@ use super::blob::Part;
 use super::code::Failure;
 use super::wire::Request;
 
-/// A checksum is made of no more than this.
-const MAX_CHECKED: u64 = 4 * 1024 * 1024;
-
 /// What a Get Blob asks for of so many bytes: `bytes=FIRST-` or `bytes=FIRST-LAST`. `x-ms-range` goes before `Range`.
 pub(super) fn part(request: &Request, length: u64) -> Result<Part, Failure> {
-    const CHECK: &str = "x-ms-range-get-content-md5";
-    let checked = match request.header(CHECK) {
-        None => false,
-        Some(text) if text.eq_ignore_ascii_case("false") => false,
-        Some(text) if text.eq_ignore_ascii_case("true") => true,
-        Some(text) => return Err(Failure::header(CHECK, text)),
-    };
     let given = ["x-ms-range", "range"]
         .into_iter()
         .find_map(|name| request.header(name).map(|text| (name, text)));
-    let Some((name, text)) = given else {
-        return if checked { Err(Failure::header(CHECK, "true")) } else { Ok(Part::Whole) };
-    };
+    let Some((name, text)) = given else { return Ok(Part::Whole) };
     let wrong = || Failure::header(name, text);
     let (first, last) =
         text.strip_prefix("bytes=").and_then(|range| range.split_once('-')).ok_or_else(wrong)?;
@@ -42,11 +30,7 @@ pub(super) fn part(request: &Request, length: u64) -> Result<Part, Failure> {
     if first >= length {
         return Err(Failure::range(length));
     }
-    let last = last.min(length - 1);
-    if checked && last - first >= MAX_CHECKED {
-        return Err(Failure::header(CHECK, "true"));
-    }
-    Ok(Part::Range { first, last, checked })
+    Ok(Part::Range { first, last: last.min(length - 1) })
 }
 
 #[cfg(test)]
@@ -59,7 +43,7 @@ mod tests {
         let request =
             headers.iter().fold(request, |request, (name, value)| request.with(name, value));
         match part(&request, length) {
-            Ok(Part::Range { first, last, .. }) => Ok((first, last)),
+            Ok(Part::Range { first, last }) => Ok((first, last)),
             Ok(Part::Whole | Part::Nothing) => Err(200),
             Err(failure) => Err(failure.answer(false, "", "").status),
         }
@@ -83,13 +67,5 @@ mod tests {
         assert_eq!(of(&[("Range", "bytes=4-2")], 10), Err(400));
         assert_eq!(of(&[("Range", "lines=1-2")], 10), Err(400));
         assert_eq!(of(&[("Range", "bytes=a-b")], 10), Err(400));
-    }
-
-    #[test]
-    fn a_checksum_is_of_a_range_that_is_no_longer_than_4_mib() {
-        let check = ("x-ms-range-get-content-md5", "true");
-        assert_eq!(of(&[check], 10), Err(400));
-        assert_eq!(of(&[check, ("Range", "bytes=0-4194303")], 1 << 24), Ok((0, MAX_CHECKED - 1)));
-        assert_eq!(of(&[check, ("Range", "bytes=0-4194304")], 1 << 24), Err(400));
     }
 }

@@ -13,8 +13,6 @@ pub enum Verb {
     DeleteContainer,
     /// Get Container Properties.
     GetContainer,
-    /// Set Container Metadata.
-    SetContainerMetadata,
     /// List Blobs.
     ListBlobs,
     /// Put Blob.
@@ -29,16 +27,6 @@ pub enum Verb {
     DeleteBlob,
     /// Set Blob Metadata.
     SetMetadata,
-    /// Set Blob Properties.
-    SetProperties,
-    /// Snapshot Blob.
-    Snapshot,
-    /// Put Block.
-    PutBlock,
-    /// Put Block List.
-    PutBlockList,
-    /// Get Block List.
-    GetBlockList,
     /// Lease Blob, acquire.
     Acquire,
     /// Lease Blob, renew.

@@ -1,5 +1,5 @@
 //! Azure's SDKs of today against the embedded store, each with its defaults and one program that does what tests of
-//! somebody's own code do: containers, blobs, ranges, blocks, listings, metadata, conditions and leases.
+//! somebody's own code do: containers, blobs, ranges, listings, metadata, conditions and leases.
 
 use std::process::Command;
 

@@ -21,8 +21,6 @@ pub(crate) struct Permit {
     pub account: Option<(String, String)>,
     /// `sv`: also the version of a request that names none.
     pub version: String,
-    /// Headers that answers to reads get instead of the blob's own: `rscc` and its like.
-    pub overrides: Vec<(&'static str, String)>,
 }
 
 impl Access {
@@ -31,14 +29,6 @@ impl Access {
         match self {
             Access::Full => None,
             Access::Sas(permit) => Some(&permit.version),
-        }
-    }
-
-    /// Headers that answers to reads get instead of the blob's own.
-    pub(crate) fn overrides(&self) -> &[(&'static str, String)] {
-        match self {
-            Access::Full => &[],
-            Access::Sas(permit) => &permit.overrides,
         }
     }
 

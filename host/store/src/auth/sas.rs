@@ -16,9 +16,7 @@ use super::{is_signed, refused};
 const OLDEST_VERSION: &str = "2020-12-06";
 
 /// Every parameter of a token; two of one name cannot both be what was signed.
-const KNOWN: [&str; 14] = [
-    "sv", "ss", "srt", "sr", "sp", "st", "se", "spr", "sig", "rscc", "rscd", "rsce", "rscl", "rsct",
-];
+const KNOWN: [&str; 9] = ["sv", "ss", "srt", "sr", "sp", "st", "se", "spr", "sig"];
 
 /// Parameters of tokens that are not played, and what they stand for.
 const NOT_PLAYED: [(&str, &str); 11] = [
@@ -33,14 +31,6 @@ const NOT_PLAYED: [(&str, &str); 11] = [
     ("sks", DELEGATION),
     ("skv", DELEGATION),
     ("saoid", DELEGATION),
-];
-/// Parameters of a service SAS that override headers of answers (REST reference: *Create a service SAS*).
-const OVERRIDES: [(&str, &str); 5] = [
-    ("rscc", "Cache-Control"),
-    ("rscd", "Content-Disposition"),
-    ("rsce", "Content-Encoding"),
-    ("rscl", "Content-Language"),
-    ("rsct", "Content-Type"),
 ];
 
 const DELEGATION: &str = "a user delegation key";
@@ -121,16 +111,7 @@ fn permit(address: &Address) -> Result<Permit, Failure> {
         }
         None
     };
-    let overrides = OVERRIDES.into_iter().filter_map(|(name, header)| {
-        let value = address.parameter(name).filter(|value| !value.is_empty())?;
-        Some((header, value.to_owned()))
-    });
-    Ok(Permit {
-        permissions: permissions.to_owned(),
-        account,
-        version: version.to_owned(),
-        overrides: overrides.collect(),
-    })
+    Ok(Permit { permissions: permissions.to_owned(), account, version: version.to_owned() })
 }
 
 /// What must have been signed for this address.

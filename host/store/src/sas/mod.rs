@@ -4,8 +4,8 @@
 //! A token made with these works with this store, with emulators and with the service. The store takes others as well,
 //! whoever made them with a key of its accounts, and answers as the service does to those that do not fit. It refuses by
 //! name what it does not play: stored access policies (`si`), user delegation keys (`skoid` and its like), snapshots,
-//! versions and directories (`sr`), address ranges (`sip`), encryption scopes (`ses`), versions (`sv`) before 2020-12-06.
-//! Headers that a service SAS wants in answers (`rscc` and its like) replace the blob's own.
+//! versions and directories (`sr`), address ranges (`sip`), encryption scopes (`ses`), versions (`sv`) before 2020-12-06,
+//! and headers of answers (`rscc` and its like).
 //!
 //! ```
 //! use tenure_store::sas::{Scope, Terms};

@@ -32,7 +32,6 @@ pub struct Scene<'a> {
     container: String,
     etag: String,
     stamp: (String, String),
-    snapshot: String,
 }
 
 impl Scene<'_> {
@@ -43,7 +42,6 @@ impl Scene<'_> {
             container: container.to_owned(),
             etag: String::new(),
             stamp: Default::default(),
-            snapshot: String::new(),
         };
         scene.run("mkcontainer");
         scene
@@ -88,12 +86,9 @@ impl Scene<'_> {
         let request = self.request(verb, &options);
         let answer = self.wire.send(&request);
         self.check(&request, &answer);
-        if matches!(verb, "put" | "meta" | "props") && answer.status < 300 {
+        if matches!(verb, "put" | "meta") && answer.status < 300 {
             self.stamp = stamp(&answer);
             self.etag.clone_from(&self.stamp.0);
-        }
-        if let Some(snapshot) = answer.header("x-ms-snapshot") {
-            self.snapshot = snapshot.to_owned();
         }
         answer
     }
@@ -118,16 +113,10 @@ impl Scene<'_> {
             "head" => ("HEAD", ""),
             "delete" => ("DELETE", ""),
             "meta" => ("PUT", "metadata"),
-            "props" => ("PUT", "properties"),
-            "snapshot" => ("PUT", "snapshot"),
             _ => ("PUT", "lease"),
         };
         let body = if verb == "put" { option("body").unwrap_or("x") } else { "" };
         match verb {
-            "put" if option("pages").is_some() => {
-                add("x-ms-blob-type", "PageBlob");
-                add("x-ms-blob-content-length", option("pages").unwrap_or_default());
-            }
             "put" => add("x-ms-blob-type", "BlockBlob"),
             _ if verb.eq_ignore_ascii_case("acquire") => match option("for") {
                 None => add("x-ms-lease-duration", "15"),
@@ -148,7 +137,6 @@ impl Scene<'_> {
                 "to" => add("x-ms-proposed-lease-id", &id(value)),
                 "in" => add("x-ms-lease-break-period", value),
                 "for" if verb != "acquire" => add("x-ms-lease-duration", value),
-                "snapshots" => add("x-ms-delete-snapshots", value),
                 "match" => add("If-Match", &self.tag(value)),
                 "none" => add("If-None-Match", &self.tag(value)),
                 "modified-since" => add("If-Modified-Since", &self.date(value)),
@@ -163,7 +151,6 @@ impl Scene<'_> {
             query.push(format!("comp={comp}"));
         }
         query.extend(option("timeout").map(|seconds| format!("timeout={seconds}")));
-        query.extend(option("snapshot").map(|_| format!("snapshot={}", self.snapshot)));
         query.extend(option("sas").map(str::to_owned));
         if !query.is_empty() {
             blob = format!("{blob}?{}", query.join("&"));
