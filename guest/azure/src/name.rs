@@ -64,8 +64,7 @@ impl BlobName {
         encoded_path(&[&self.container, &self.blob])
     }
 
-    /// `/container/blob.notice` and the like, percent-encoded: a side blob by which the leader is
-    /// told what it cannot write to a leased blob.
+    /// Returns `/container/blob.successor` and the like, percent-encoded.
     pub fn side_blob_path(&self, blob: SideBlob) -> String {
         self.path() + blob.ending()
     }
@@ -92,8 +91,6 @@ impl BlobName {
 /// A small blob without a lease beside the election's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SideBlob {
-    /// `.notice`: that a candidate has another schedule.
-    Notice,
     /// `.successor`: the announcement of a candidate that is to lead next.
     Successor,
     /// `.candidates`: those that were seen lately.
@@ -105,7 +102,6 @@ pub enum SideBlob {
 impl SideBlob {
     fn ending(self) -> &'static str {
         match self {
-            Self::Notice => ".notice",
             Self::Successor => ".successor",
             Self::Candidates => ".candidates",
             Self::Trigger => ".trigger",
@@ -204,7 +200,7 @@ mod tests {
     #[test]
     fn others_are_beside_the_blob_while_its_name_is_short_enough() {
         let name = BlobName::parse("leases/dir a/ü").unwrap();
-        assert_eq!(name.side_blob_path(SideBlob::Notice), "/leases/dir%20a/%C3%BC.notice");
+        assert_eq!(name.side_blob_path(SideBlob::Trigger), "/leases/dir%20a/%C3%BC.trigger");
         for (length, may) in [(1, true), (1013, true), (1014, false), (1024, false)] {
             // Characters count, not bytes.
             let name = BlobName::parse(&format!("abc/{}", "é".repeat(length))).unwrap();

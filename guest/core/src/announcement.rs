@@ -6,8 +6,8 @@
 
 use core::time::Duration;
 
-use super::notice::{self, CANDIDATE};
 use super::record::MOST_PRIORITY;
+use super::side_blob_rules::{self, CANDIDATE};
 use super::text::{LONGEST_NAME, encoded, fit};
 use super::timings::{LONGEST_POLL, SECOND, Timings};
 use crate::mutants::mutant;
@@ -72,6 +72,9 @@ const TO_COME_REQUESTS: u32 = 6;
 /// How often a follower of higher priority announces itself, and a leader reads for such an announcement.
 pub(super) const PRIORITY_EVERY: Duration = Duration::from_secs(30);
 
+/// How long a leader leads before it reads for such an announcement.
+pub(super) const FIRST_READ: Duration = Duration::from_secs(60);
+
 /// A follower of higher priority whose announcement is older does not wish to lead any more.
 const FRESH: Duration = Duration::from_secs(90);
 
@@ -135,7 +138,7 @@ impl Announcement {
         };
         let announcement =
             Self { candidate: fit(field(CANDIDATE)?, LONGEST_NAME)?, priority, called };
-        notice::is_a_candidates(properties).then_some(announcement)
+        side_blob_rules::is_from_candidate(properties).then_some(announcement)
     }
 
     /// Whether a candidate wrote this, or a version that is not known.

@@ -20,11 +20,11 @@ use super::context::{Answered, Beside, Context, Outgoing, Todo};
 use super::credential_state::{self, ASK, CredentialState, Fetched, LEAST_FETCH, LONGEST_FETCH};
 use super::handing_over;
 use super::listing;
-use super::notice::{self, LEAST_NOTICE, LONGEST_NOTICE, Notice};
 use super::phase::{Hold, Phase};
 use super::problem::{Problem, ProblemClass};
 use super::report::{Exchange, ExchangeResult, Told};
 use super::settings::Settings;
+use super::side_blob_rules::{self, LEAST_TIMEOUT, LONGEST_TIMEOUT};
 use super::triggers;
 use tenure_azure::answer::Answer;
 use tenure_azure::credential::Pass;
@@ -207,7 +207,7 @@ pub(super) fn queue(phase: &Phase, context: &Context<'_>) -> Vec<Waiting> {
 
 fn side_blob(operation: Operation, due: Moment, longest: Duration) -> Waiting {
     let what = What::SideBlob(operation);
-    Waiting { what, due, least: LEAST_NOTICE, beside: Duration::ZERO, longest }
+    Waiting { what, due, least: LEAST_TIMEOUT, beside: Duration::ZERO, longest }
 }
 
 /// What is due about the list of candidates: the last of all.
@@ -215,19 +215,18 @@ fn of_list(context: &Context<'_>) -> Option<Waiting> {
     let (state, settings) = (&context.state, context.settings);
     let time = context.service_time();
     let (due, operation) = state.listing.request(settings, state.steering.paused, time)?;
-    Some(side_blob(operation, due, LONGEST_NOTICE))
+    Some(side_blob(operation, due, LONGEST_TIMEOUT))
 }
 
-/// What a follower has to tell the leader.
+/// The request about the announcement of a follower, however far away the service is.
 fn of_follower(context: &Context<'_>) -> Option<Waiting> {
     let (follower, settings) = (&context.state.follower, context.settings);
-    let longest = follower.longest_request(settings);
+    let longest = settings.timings.request_timeout;
     Some(side_blob(follower.operation(settings)?, context.now, longest))
 }
 
-/// The reads for an announcement and for triggers, which may take longer if only a renewal is due, and for a
-/// notice.
-fn of_leader(hold: &Hold, context: &Context<'_>) -> [Option<Waiting>; 3] {
+/// The reads for an announcement and for triggers, which may take longer if only a renewal is due.
+fn of_leader(hold: &Hold, context: &Context<'_>) -> [Option<Waiting>; 2] {
     let timings = &context.settings.timings;
     let patient = |blob, due| {
         let read = Operation::ReadSideBlob(blob);
@@ -236,15 +235,8 @@ fn of_leader(hold: &Hold, context: &Context<'_>) -> [Option<Waiting>; 3] {
     };
     let announcement = handing_over::read_due(hold, context);
     let announcement = announcement.map(|due| patient(SideBlob::Successor, due));
-    let notice = Operation::ReadSideBlob(SideBlob::Notice);
-    let notice = side_blob(notice, hold.read_notice_at, LONGEST_NOTICE);
     let triggers = patient(SideBlob::Trigger, hold.triggers.read_at);
-    let settings = context.settings;
-    [
-        announcement,
-        triggers::are_in_use(settings).then_some(triggers),
-        notice::are_in_use(settings).then_some(notice),
-    ]
+    [announcement, triggers::are_in_use(context.settings).then_some(triggers)]
 }
 
 /// Takes the answer to the request for a token, which was `sent` then.
@@ -311,17 +303,10 @@ pub(super) fn side_blob_answered(
         (SideBlob::Trigger, Phase::Holding(hold)) => {
             context.report(triggers::read(answer, answered.sent, hold, settings, now));
         }
-        (SideBlob::Notice, Phase::Holding(hold)) => {
-            hold.read_notice_at = now + notice::EVERY;
-            context.report(answer.and_then(Notice::fresh).and_then(|n| n.problem(settings)));
-        }
         (SideBlob::Successor, Phase::Watching(watch)) => {
             let written = matches!(answered.operation, Operation::WriteSideBlob { .. });
             let answer = (written, answer);
             follower.announcement_answered(answer, (took, slow), watch, settings, now);
-        }
-        (SideBlob::Notice, Phase::Watching(_)) => {
-            follower.request_answered(answer, took, settings, now);
         }
         // An announcement was taken back: nothing waits for that.
         _ => {}
@@ -330,13 +315,13 @@ pub(super) fn side_blob_answered(
 
 /// The problem of a fresh side blob that holds what no candidate writes. Such a blob counts as absent.
 fn strange(blob: SideBlob, answer: &Answer, settings: &Settings) -> Option<Problem> {
-    let seen = answer.properties.as_ref().filter(|seen| notice::is_a_candidates(seen))?;
+    let seen =
+        answer.properties.as_ref().filter(|seen| side_blob_rules::is_from_candidate(seen))?;
     let age = answer.date?.signed_duration_since(answer.modified?);
     let fit = match blob {
         SideBlob::Successor => Announcement::is_fit(seen),
-        SideBlob::Notice => Notice::is_fit(seen),
         SideBlob::Candidates => listing::is_fit(seen),
         SideBlob::Trigger => triggers::is_fit(seen),
     };
-    (!fit && age.abs() < notice::FRESH).then(|| Problem::of_foreign(blob, settings))
+    (!fit && age.abs() < side_blob_rules::RECENT).then(|| Problem::of_foreign(blob, settings))
 }

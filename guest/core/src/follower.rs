@@ -1,5 +1,5 @@
 //! What a follower writes beside the election's blob, which it cannot write to while that is leased: an
-//! announcement (protocol.md §7.2), or a schedule notice (§6).
+//! announcement (protocol.md §7.2).
 //!
 //! A follower announces itself when the leader named it as its successor, or has a lower priority. Named,
 //! it tells the lease id by which it will lead, and polls until that id holds the lease. Before it writes
@@ -11,11 +11,11 @@ use super::Moment;
 use super::announcement::{ANEW, Announcement, PRIORITY_EVERY, QUICK, SUCCESSOR_POLLS};
 use super::chance::{Chance, lease_id};
 use super::history::Incumbent;
-use super::notice::{self, LEAST_NOTICE, LONGEST_NOTICE, Notice};
 use super::phase::Watch;
 use super::pulse::Pulse;
 use super::record::Record;
 use super::settings::Settings;
+use super::side_blob_rules::{self, LEAST_TIMEOUT};
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::lease_id::LeaseId;
@@ -35,10 +35,8 @@ pub(super) struct Follower {
     pub announced: Option<ETag>,
     /// It does not announce a higher priority before.
     announce_at: Moment,
-    /// It does not leave its notice before.
-    notice_at: Moment,
     /// What is due.
-    request: Option<SideRequest>,
+    request: Option<AnnouncementRequest>,
 }
 
 /// A follower that the leader named as its successor.
@@ -58,31 +56,16 @@ pub(super) struct Successor {
     again: Moment,
 }
 
-/// A request about a side blob.
+/// A request about the announcement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-enum SideRequest {
-    /// Read it, to see what is there.
-    Read(SideBlob),
-    /// Write it, over what is there with that tag if something is.
-    Write { blob: SideBlob, over: Option<ETag> },
-}
-
-impl SideRequest {
-    fn blob(&self) -> SideBlob {
-        match self {
-            Self::Read(blob) | Self::Write { blob, .. } => *blob,
-        }
-    }
+enum AnnouncementRequest {
+    /// Reads the blob, to see whether another candidate announced itself.
+    Read,
+    /// Writes the announcement over the version with that tag, or where there is no blob.
+    Write { over: Option<ETag> },
 }
 
 impl Follower {
-    /// The leader has another schedule: a notice is left, unless that was tried lately.
-    pub fn leave_notice(&mut self, settings: &Settings, now: Moment) {
-        if self.notice_at <= now && notice::are_in_use(settings) {
-            self.request = Some(SideRequest::Read(SideBlob::Notice));
-        }
-    }
-
     /// Announces itself when the leader named this candidate as its successor, or has a lower priority.
     /// Nothing more than one request is under way at a time.
     pub fn announce(
@@ -113,7 +96,7 @@ impl Follower {
         if wants {
             self.announce_at = now + PRIORITY_EVERY;
         }
-        self.request = Some(SideRequest::Read(SideBlob::Successor));
+        self.request = Some(AnnouncementRequest::Read);
     }
 
     /// When a follower polls again, `next` without anything else: not before there was time for its
@@ -158,7 +141,7 @@ impl Follower {
     pub fn time_for_request(&self, settings: &Settings) -> Option<Duration> {
         // With failover before the end of the lease they go out beside the polls.
         let request = self.request.as_ref().filter(|_| settings.timings.failover.is_none());
-        request.map(|_| 2 * self.longest_request(settings) + LEAST_NOTICE)
+        request.map(|_| 2 * settings.timings.request_timeout + LEAST_TIMEOUT)
     }
 
     /// Whether a successor polls for its lease before it goes on to announce itself again. Where requests
@@ -176,29 +159,13 @@ impl Follower {
     /// The request about a side blob; none when there is nothing to do.
     pub fn operation(&self, settings: &Settings) -> Option<Operation> {
         Some(match self.request.as_ref()? {
-            SideRequest::Read(blob) => Operation::ReadSideBlob(*blob),
-            SideRequest::Write { blob, over } => Operation::WriteSideBlob {
-                blob: *blob,
+            AnnouncementRequest::Read => Operation::ReadSideBlob(SideBlob::Successor),
+            AnnouncementRequest::Write { over } => Operation::WriteSideBlob {
+                blob: SideBlob::Successor,
                 over: over.clone(),
-                metadata: match blob {
-                    SideBlob::Notice => Notice::of(settings)?.write(),
-                    SideBlob::Successor => self.announcement(settings)?.write(),
-                    // The listing's, and what commands write.
-                    SideBlob::Candidates | SideBlob::Trigger => return None,
-                },
+                metadata: self.announcement(settings)?.write(),
             },
         })
-    }
-
-    /// The longest that one may take. Nothing waits for a notice, but a successor has to announce itself
-    /// however far away the service is.
-    pub fn longest_request(&self, settings: &Settings) -> Duration {
-        match self.request.as_ref().map(SideRequest::blob) {
-            Some(SideBlob::Successor) => settings.timings.request_timeout,
-            Some(SideBlob::Notice | SideBlob::Candidates | SideBlob::Trigger) | None => {
-                LONGEST_NOTICE
-            }
-        }
     }
 
     /// Nothing is to be told now.
@@ -243,27 +210,22 @@ impl Follower {
         }
     }
 
-    /// Takes the answer to the request, which `took` so long. Somebody else's blob is left untouched.
-    pub fn request_answered(
-        &mut self,
-        answer: Option<&Answer>,
+    /// Returns the write that follows the answer to a read, which `took` that long. A blob that no candidate left is not
+    /// written over.
+    fn write_after(
+        &self,
+        read: &Answer,
         took: Duration,
         settings: &Settings,
-        now: Moment,
-    ) {
-        let request = self.request.take();
-        if request.as_ref().map(SideRequest::blob) == Some(SideBlob::Notice) {
-            self.notice_at = now + notice::EVERY;
-        }
-        let (Some(SideRequest::Read(blob)), Some(answer)) = (request, answer) else { return };
-        let over = match (answer.class, &answer.properties) {
+    ) -> Option<AnnouncementRequest> {
+        let over = match (read.class, &read.properties) {
             (Class::MissingBlob, _) => None,
-            (Class::Done, Some(seen)) if notice::is_a_candidates(seen) => answer.etag.clone(),
-            _ => return,
+            (Class::Done, Some(seen)) if side_blob_rules::is_from_candidate(seen) => {
+                read.etag.clone()
+            }
+            _ => return None,
         };
-        if blob == SideBlob::Notice || self.may_announce(answer, took, settings) {
-            self.request = Some(SideRequest::Write { blob, over });
-        }
+        self.may_announce(read, took, settings).then_some(AnnouncementRequest::Write { over })
     }
 
     /// Takes the answer to a request about its announcement, which was read or `written`. It `took` so long and
@@ -276,7 +238,10 @@ impl Follower {
         settings: &Settings,
         now: Moment,
     ) {
-        self.request_answered(answer, took, settings, now);
+        self.request = match (self.request.take(), answer) {
+            (Some(AnnouncementRequest::Read), Some(read)) => self.write_after(read, took, settings),
+            _ => None,
+        };
         if self.request.is_some() && self.polls_in_between(slow, now) {
             watch.pace.next = now;
         }

@@ -44,7 +44,6 @@ mod listing;
 #[cfg_attr(not(feature = "mutants"), doc(hidden))]
 pub mod mutants;
 mod next_record;
-mod notice;
 mod one_turn;
 mod orders;
 mod own_time;
@@ -59,6 +58,7 @@ mod releasing;
 mod report;
 mod service_clock;
 mod settings;
+mod side_blob_rules;
 mod side_blobs;
 mod slots;
 mod snapshot;

@@ -9,10 +9,10 @@ use core::time::Duration;
 
 use super::Moment;
 use super::chance::{Chance, jittered};
-use super::notice::{self, CANDIDATE};
 use super::problem::Problem;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
+use super::side_blob_rules::{self, CANDIDATE};
 use super::text::{LONGEST_ADDRESS, LONGEST_NAME, encoded, fit};
 use crate::mutants::mutant;
 use chrono::DateTime;
@@ -230,7 +230,8 @@ fn written(entries: &[Listed], settings: &Settings) -> Metadata {
 
 /// The tag and the entries of the list in the answer to a read; none where the blob is somebody else's.
 fn read(answer: &Answer) -> Option<(ETag, Vec<Listed>)> {
-    let properties = answer.properties.as_ref().filter(|seen| notice::is_a_candidates(seen))?;
+    let properties =
+        answer.properties.as_ref().filter(|seen| side_blob_rules::is_from_candidate(seen))?;
     Some((answer.etag.clone()?, entries(properties).flatten().collect()))
 }
 

@@ -140,8 +140,6 @@ pub(super) struct Hold {
     pub won: Moment,
     /// The lease was given to this candidate by the leader before.
     pub handed: bool,
-    /// No schedule notice is read before.
-    pub read_notice_at: Moment,
     /// The triggers that wait.
     pub triggers: Waiting,
     /// No announcement of a higher priority is read before.

@@ -19,10 +19,6 @@ const REMINDER: Duration = Duration::from_secs(60);
 /// How many different problems are told from each other.
 const REMEMBERED: usize = 6;
 
-/// What to do about two schedules.
-pub(super) const SEPARATE: &str =
-    "give every job its own election, unless its schedule is just being changed";
-
 /// Advice for a container that a candidate cannot create.
 const CREATE_IT: &str =
     "create the container once, by hand or by template, or check the name of the election";
@@ -92,7 +88,8 @@ impl Problem {
         let (theirs, ours) = (theirs?, settings.agenda.description()?);
         let election = &settings.election;
         let detail = format!(
-            "the leader of {election} ran \"{theirs}\", this candidate has \"{ours}\"; {SEPARATE}"
+            "the leader of {election} ran \"{theirs}\", this candidate has \"{ours}\"; give every job its own \
+             election, unless its schedule is just being changed"
         );
         (theirs != ours).then_some(Self { class: ProblemClass::Schedule, detail })
     }

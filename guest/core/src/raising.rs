@@ -3,10 +3,10 @@
 use core::time::Duration;
 
 use super::Moment;
+use super::announcement::FIRST_READ;
 use super::chance::Chance;
 use super::context::{Answered, Context, Gained, Outgoing};
 use super::next_record::next_record;
-use super::notice::FIRST_READ;
 use super::pace::Pace;
 use super::phase::{Attempt, Beats, Hold, MOST_ROUNDS, Phase, Raise, SplitCheck};
 use super::problem::{Problem, ProblemClass};
@@ -179,7 +179,6 @@ fn lead(raise: Raise, etag: ETag, sent: Moment, timings: &Timings) -> Hold {
         beats,
         won: acquired,
         handed,
-        read_notice_at: acquired + FIRST_READ,
         triggers: triggers::unseen(acquired),
         read_announcement_at: acquired + FIRST_READ,
         renew: Pace::at(acquired + timings.renew),

@@ -8,12 +8,12 @@ use core::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::Moment;
-use super::notice::{self, CANDIDATE};
 use super::phase::{Hold, Waiting};
 use super::problem::{Problem, ProblemClass};
 use super::record::{Judged, Record, Trigger, TriggerState};
 use super::service_clock::Timestamp;
 use super::settings::Settings;
+use super::side_blob_rules::{self, CANDIDATE};
 use super::slots::Schedule;
 use super::text::{LONGEST_NAME, encoded, fit};
 use crate::mutants::mutant;
@@ -123,7 +123,8 @@ pub(super) fn is_fit(properties: &Properties) -> bool {
 /// The triggers on a side blob.
 fn list(properties: &Properties) -> Option<Vec<Trigger>> {
     let field = |name| properties.metadata.get(name);
-    fit(field(CANDIDATE)?, LONGEST_NAME).filter(|_| notice::is_a_candidates(properties))?;
+    fit(field(CANDIDATE)?, LONGEST_NAME)
+        .filter(|_| side_blob_rules::is_from_candidate(properties))?;
     let one = |word: &str| {
         let (id, asked) = word.split_once('@')?;
         let asked = Timestamp(asked.parse::<u64>().ok()?.checked_mul(1_000_000)?);

@@ -139,12 +139,9 @@ fn read(
     // A lease without an end is no leader's.
     let other_schedule = Problem::of_schedules(schedule, context.settings)
         .filter(|_| properties.lease != LeaseState::Infinite);
-    let has_other_schedule = other_schedule.is_some();
     context.report(other_schedule);
     match properties.lease {
-        LeaseState::Leased | LeaseState::Breaking => {
-            follow(record, has_other_schedule, context, chance)
-        }
+        LeaseState::Leased | LeaseState::Breaking => follow(record, context, chance),
         _ if time.is_none() => {
             report_no_date(context);
             Phase::Watching(Watch::at(context.next_try(chance)))
@@ -206,18 +203,10 @@ fn broken(mut watch: Watch, answered: Answered<'_>, context: &mut Context<'_>) -
 }
 
 /// Somebody holds the lease: what to tell the leader is put forward.
-fn follow(
-    record: Option<Record>,
-    has_other_schedule: bool,
-    context: &mut Context<'_>,
-    chance: &mut dyn Chance,
-) -> Phase {
+fn follow(record: Option<Record>, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     let (now, settings, stays_out) = (context.now, context.settings, context.stays_out());
     let under_way = context.tells_beside();
     let follower = &mut context.state.follower;
-    if has_other_schedule && !under_way {
-        follower.leave_notice(settings, now);
-    }
     // A lease of our own that could not be released is nobody's.
     let own = record.as_ref().is_some_and(|record| record.nonce == context.state.nonce);
     let leader = record.filter(|_| !own);

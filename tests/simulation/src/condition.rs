@@ -163,7 +163,7 @@ async fn write_side_blobs(world: Arc<World>, until: Millis) {
             let (bits, term) = (state.faults.bits(), state.term);
             let name = state.faults.between(0, world.plan.machines.len() as u64 - 1);
             if state.service.write_side_blob(now, bits, &format!("m{name}"), term) {
-                state.coverage.add(Fault::HostileSideBlobs, Step::Notice);
+                state.coverage.add(Fault::HostileSideBlobs, Step::SideBlob);
             }
         }
         if now + AGAIN >= until {

@@ -100,7 +100,7 @@ impl AddAssign<&Self> for Coverage {
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<22}", "")?;
-        let steps = || Step::PROTOCOL.into_iter().chain([Step::Notice, Step::List, Step::Will]);
+        let steps = || Step::PROTOCOL.into_iter().chain([Step::SideBlob, Step::List, Step::Will]);
         for step in steps() {
             write!(f, " {:>9}", step.name())?;
         }

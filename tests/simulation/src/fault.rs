@@ -29,9 +29,8 @@ pub enum Step {
     Beat,
     /// protocol.md §13: a follower ends the lease of a leader whose promise has ended.
     Break,
-    /// About a side blob: a notice, or an announcement: no step of the protocol,
-    /// and nothing may come of it.
-    Notice,
+    /// A request about an announcement or triggers: no step of the protocol.
+    SideBlob,
     /// protocol.md §7.4: the list of candidates is read or written: no step of the protocol either.
     List,
     /// protocol.md §7.3: the supervisor of a process that died releases its lease.
@@ -73,7 +72,7 @@ impl Step {
             Self::HandOver => "hand over",
             Self::Beat => "beat",
             Self::Break => "break",
-            Self::Notice => "notice",
+            Self::SideBlob => "side blob",
             Self::List => "list",
             Self::Will => "last will",
         }
@@ -182,8 +181,8 @@ impl Fault {
     #[must_use]
     pub fn fails(self, step: Step) -> bool {
         use Step::{
-            Acquire, Beat, Break, Claim, CreateBlob, CreateContainer, HandOver, List, Look, Notice,
-            Outcome, Raise, ReadBack, Release, Renew, Will,
+            Acquire, Beat, Break, Claim, CreateBlob, CreateContainer, HandOver, List, Look,
+            Outcome, Raise, ReadBack, Release, Renew, SideBlob, Will,
         };
         match self {
             Self::WritesFail => matches!(step, Raise | Claim | Outcome | Beat),
@@ -191,7 +190,7 @@ impl Fault {
                 matches!(step, Acquire | Renew | Release | HandOver | Break | Will)
             }
             Self::LooksFail => matches!(step, Look | ReadBack | CreateBlob | CreateContainer),
-            Self::SideBlobsFail => matches!(step, Notice | List),
+            Self::SideBlobsFail => matches!(step, SideBlob | List),
             _ => false,
         }
     }

@@ -50,7 +50,7 @@ pub fn side_blob(n: u64, name: &str, term: u64) -> (SideBlob, Fields) {
     let successor = successor.as_hyphenated().to_string();
     let long = "(".repeat(7_900);
     let lines = "m0%0A%0D%1B".repeat(100);
-    match n % 9 {
+    match n % 7 {
         0 => {
             (SideBlob::Successor, fields(&[("tenurecandidate", &long), ("tenurepriority", "1000")]))
         }
@@ -68,11 +68,9 @@ pub fn side_blob(n: u64, name: &str, term: u64) -> (SideBlob, Fields) {
             (SideBlob::Successor, fields(&word))
         }
         5 => (SideBlob::Successor, fields(&[("owner", "payroll")])),
-        8 => {
+        _ => {
             let list = [("tenurecandidate", name), ("tenurecandidates", &long)];
             (SideBlob::Candidates, fields(&list))
         }
-        6 => (SideBlob::Notice, fields(&[("tenurecandidate", &lines), ("tenureschedule", &lines)])),
-        _ => (SideBlob::Notice, fields(&[("tenurecandidate", name), ("tenureschedule", &long)])),
     }
 }

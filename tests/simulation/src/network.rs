@@ -227,7 +227,7 @@ fn handle(world: &World, number: Number, request: &Request) -> Option<(Response,
                     state.coverage.saw(Trait::Supervised);
                 }
             }
-            (Step::Notice, ..) if has(request, "x-ms-meta-tenurepriority") => {
+            (Step::SideBlob, ..) if has(request, "x-ms-meta-tenurepriority") => {
                 state.coverage.saw(Trait::Priority);
             }
             _ => {}

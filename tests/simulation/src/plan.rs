@@ -264,17 +264,18 @@ fn ambushes(
     for _ in 0..dice.between(1, 4) {
         ambushes.push(ambush(faults::fault(class, dice), dice.pick(&Step::PROTOCOL), dice));
     }
-    // There are few notices: something lies in wait for the first of them.
-    let of_notice = &mut Dice::new(seed, 9);
-    ambushes.push(ambush(faults::fault(class, of_notice), Step::Notice, of_notice));
+    // Requests about side blobs are few: the first of them meets a fault.
+    let of_side_blob = &mut Dice::new(seed, 9);
+    ambushes.push(ambush(faults::fault(class, of_side_blob), Step::SideBlob, of_side_blob));
     // One of the many requests about the list meets something, too.
     let of_list = &mut Dice::new(seed, 15);
     let spares = of_list.between(0, 20);
     ambushes.push(Ambush { spares, ..ambush(faults::fault(class, of_list), Step::List, of_list) });
     if step == Step::HandOver {
         // A successor that has announced itself goes.
-        let gone = ambush(of_notice.pick(&[Fault::Kill, Fault::Leave]), Step::Notice, of_notice);
-        ambushes.push(Ambush { spares: of_notice.between(0, 6), ..gone });
+        let gone =
+            ambush(of_side_blob.pick(&[Fault::Kill, Fault::Leave]), Step::SideBlob, of_side_blob);
+        ambushes.push(Ambush { spares: of_side_blob.between(0, 6), ..gone });
     }
     if traits.has(Trait::Supervised) {
         ambushes.extend(faults::of_wills(&mut Dice::new(seed, 13)));

@@ -126,7 +126,7 @@ impl Wire {
         }
         if let Some(side_blob) = side_blob {
             let of_announcements = side_blob == SUCCESSOR;
-            let step = if side_blob == CANDIDATES { Step::List } else { Step::Notice };
+            let step = if side_blob == CANDIDATES { Step::List } else { Step::SideBlob };
             let of_triggers = side_blob == TRIGGERS;
             let announces = of_announcements && puts_blob;
             let announced_in =
@@ -278,7 +278,7 @@ fn listed(list: &str) -> u64 {
 /// Which blob beside the election's a request is about.
 fn side_blob(target: &str) -> Option<&str> {
     let (_, ending) = target.split('?').next()?.rsplit_once('.')?;
-    ["notice", SUCCESSOR, TRIGGERS, CANDIDATES].contains(&ending).then_some(ending)
+    [SUCCESSOR, TRIGGERS, CANDIDATES].contains(&ending).then_some(ending)
 }
 
 /// The service's time by an answer, in nanoseconds since 1970; none where another than the service

@@ -40,8 +40,7 @@ const POLL: Duration = Duration::from_secs(3);
 #[derive(Parser)]
 #[command(about = "Counts the requests and the processor time of a leader and of a follower")]
 struct Arguments {
-    /// How long to count: a multiple of five minutes, so that every timer, and the leader's looks for
-    /// a notice, have their share
+    /// How long to count: a multiple of five minutes, so that every timer has its share
     #[arg(long, default_value_t = 300)]
     seconds: u64,
     /// One JSON object instead of a table

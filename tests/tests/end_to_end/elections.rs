@@ -78,7 +78,7 @@ macro_rules! for_a_minute {
         mod $name {
             use super::*;
             suite! { $store.await, SharedKey, $kind,
-                candidates_with_different_schedules_are_both_told
+                the_follower_reports_that_the_leader_has_another_schedule
             }
         }
     };

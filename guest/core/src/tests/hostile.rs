@@ -86,23 +86,6 @@ fn a_priority_beside_the_blob_that_no_candidate_can_have_is_none() {
     assert!(records(&asked).iter().all(|(_, record)| record.successor.is_none()));
 }
 
-#[test]
-fn a_name_in_a_notice_that_no_candidate_has_is_not_shown() {
-    for name in bad_names() {
-        let mut leader = Candidate::new(&[(variable::EVERY, "1h")]);
-        leader.lead();
-        let fields = [("tenurecandidate", name.as_str()), ("tenureschedule", "every%207s")];
-        let (_, told) = go_on(&mut leader, seconds(90), |o, at| match o {
-            Operation::ReadSideBlob(SideBlob::Notice) => beside(o, at, &fields),
-            _ => available(o, at),
-        });
-        let [problem] = &told[..] else { panic!("{name:.20}: {told:?}") };
-        assert_eq!(problem.class, ProblemClass::Configuration);
-        assert!(problem.detail.contains("leases/leader.notice"), "{problem:?}");
-        assert!(problem.detail.len() < 500, "{}", problem.detail.len());
-    }
-}
-
 /// A record whose texts no candidate writes, each in `field`.
 fn with(field: &str, value: &str) -> Metadata {
     let mut record = incumbent(9);

@@ -295,3 +295,52 @@ fn a_long_name_of_an_election_leaves_it_alone() {
     let (asked, _) = live(&mut candidate, seconds(60), |o, at| service.answer(o, at));
     assert_eq!(verbs(&asked), [""; 0]);
 }
+
+#[test]
+fn no_turn_waits_for_the_list() {
+    // A slot is due each second, and each turn ends at once.
+    let mut candidate = lister(&[(variable::EVERY, "1s")]);
+    candidate.lead();
+    let silent = |o: &Operation, at: Moment| match o {
+        Operation::ReadSideBlob(SideBlob::Candidates) => failure(FailureKind::Timeout),
+        _ => available(o, at),
+    };
+    let (mut reads, until) = (0, candidate.now + seconds(1500));
+    while candidate.now < until {
+        let began = candidate.now;
+        let event = (candidate.now.subsec_millis() > 300)
+            .then_some(Event::TurnEnded(Outcome::Succeeded.into()));
+        let report = candidate.step(event, silent);
+        for asked in candidate.asked.iter().filter(|asked| asked.operation.name() == READ) {
+            reads += 1;
+            assert!(report.run.is_none(), "a turn waits for it: {report:?}");
+            let next = began + report.again_in;
+            assert!(asked.sent + asked.timeout <= next, "{asked:?}, {report:?}");
+        }
+        candidate.now = candidate.now.max(began + report.again_in);
+    }
+    assert_eq!(reads, 3);
+}
+
+#[test]
+fn a_leader_whose_renewal_is_not_answered_leaves_the_list_alone() {
+    let mut candidate = lister(&[]);
+    candidate.lead();
+    // From second 108 to 118, across the time of the first read.
+    let faulty = |o: &Operation, at: Moment| match o {
+        Operation::Renew { .. } if (108..118).contains(&at.as_secs()) => {
+            refusal(o, at, 503, "ServerBusy")
+        }
+        _ => available(o, at),
+    };
+    let mut asked = Vec::new();
+    while candidate.now < seconds(125) {
+        let began = candidate.now;
+        let report = candidate.step(None, faulty);
+        asked.append(&mut candidate.asked);
+        candidate.now = candidate.now.max(began + report.again_in);
+    }
+    let read = asked.iter().position(|asked| asked.operation.name() == READ).unwrap();
+    assert!(asked[read].sent >= seconds(118), "{:?}", asked[read]);
+    assert_eq!(asked[read - 1].operation.name(), "renew lease");
+}

@@ -15,7 +15,6 @@ mod hostile;
 mod last_wills;
 mod leaving;
 mod listing;
-mod notices;
 mod one_turn;
 mod priority;
 mod progress;

@@ -325,9 +325,7 @@ impl State {
 
 /// Whether a request was about a blob beside the election's.
 fn is_beside(what: &str) -> bool {
-    ["notice", "announcement", "announce", "candidates", "triggers"]
-        .iter()
-        .any(|name| what.ends_with(name))
+    ["announcement", "announce", "candidates", "triggers"].iter().any(|name| what.ends_with(name))
 }
 
 fn leader(incumbent: &Incumbent) -> Leader {

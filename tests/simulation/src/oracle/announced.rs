@@ -63,12 +63,12 @@ pub fn announcements(history: &History) -> Vec<Violation> {
                 let asked = &history.asked[number];
                 let of = &mut announced[asked.who];
                 of.unheard = false;
-                if !matches!(asked.step, Step::Notice | Step::List) {
+                if !matches!(asked.step, Step::SideBlob | Step::List) {
                     of.under_way = Some(number);
                 }
                 match asked.step {
                     // Of what became of this one it may not have heard.
-                    Step::Notice if asked.announces => announced[asked.who].at = None,
+                    Step::SideBlob if asked.announces => announced[asked.who].at = None,
                     // It knows that nobody leads any more who could give it the lease.
                     Step::Acquire | Step::Raise => announced[asked.who].at = None,
                     _ => {}

@@ -64,5 +64,5 @@ pub fn told(history: &History, who: Who, at: Millis) -> Option<u64> {
 /// The date of an answer to this candidate, unless it is of a blob beside the election's: nothing is
 /// learnt from those.
 fn date(who: Who, asked: &Asked) -> Option<u64> {
-    asked.told.filter(|_| asked.who == who && !matches!(asked.step, Step::Notice | Step::List))
+    asked.told.filter(|_| asked.who == who && !matches!(asked.step, Step::SideBlob | Step::List))
 }

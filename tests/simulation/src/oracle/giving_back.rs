@@ -64,7 +64,7 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
                     | Step::HandOver => {
                         *attempt = Attempt::default();
                     }
-                    Step::Raise | Step::ReadBack | Step::Notice | Step::List | Step::Will => {}
+                    Step::Raise | Step::ReadBack | Step::SideBlob | Step::List | Step::Will => {}
                 }
             }
             What::Answered(number, answer) => {

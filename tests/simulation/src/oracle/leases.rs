@@ -17,7 +17,7 @@ pub fn i8(history: &History) -> Vec<Violation> {
         let owner = match asked.step {
             // A successor tells the id by which it will lead. It polls by it from when it is named, which may be
             // before it could tell.
-            Step::Acquire | Step::Notice | Step::ReadBack => {
+            Step::Acquire | Step::SideBlob | Step::ReadBack => {
                 Some(*owners.entry(lease).or_insert(asked.who))
             }
             _ => owners.get(&lease).copied(),

@@ -98,7 +98,7 @@ fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss
             if history.asked[number].who == who
                 && !matches!(
                     history.asked[number].step,
-                    Step::Notice | Step::List | Step::Will
+                    Step::SideBlob | Step::List | Step::Will
                 ) =>
         {
             Some(entry.at - at)

@@ -86,7 +86,7 @@ pub fn i7(history: &History) -> Vec<Violation> {
             What::Fetched(_) => pulse.fetched = *at + FETCHING,
             // No sign of life: whatever is due comes beside it, and in time.
             What::Sent(number)
-                if matches!(history.asked[number].step, Step::Notice | Step::List) =>
+                if matches!(history.asked[number].step, Step::SideBlob | Step::List) =>
             {
                 let periods = &history.lives[who].periods;
                 if history.asked[number].of_announcements && pulse.beside.0 < 2 {

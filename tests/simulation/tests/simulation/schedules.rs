@@ -52,7 +52,7 @@ fn the_pure_core_keeps_all_invariants() {
     // All pairs come three times, though not each of them finds its moment.
     let empty = totals.coverage.empty();
     assert!(empty.len() <= 6, "{}\nnever seen: {empty:?}", totals.coverage);
-    assert!(totals.coverage.at(Step::Notice) > 150, "{}", totals.coverage);
+    assert!(totals.coverage.at(Step::SideBlob) > 150, "{}", totals.coverage);
     // What lasts, and what schedules are like, made a difference.
     assert_eq!(totals.coverage.missing(), Vec::<&str>::new(), "{}", totals.coverage);
 }
