@@ -84,8 +84,6 @@ pub struct Settings {
     pub priority: Option<u32>,
     /// After so long a leader resigns: four leases to 366 days; by default never.
     pub max_tenure: Option<Duration>,
-    /// How long a new process stays out before it contends: up to a day, by default not at all.
-    pub warm_up: Option<Duration>,
 }
 
 /// When the work runs.
@@ -148,7 +146,6 @@ impl Settings {
             cool_down: None,
             priority: None,
             max_tenure: None,
-            warm_up: None,
         }
     }
 }
@@ -198,7 +195,6 @@ impl From<Settings> for Variables {
             cool_down,
             priority,
             max_tenure,
-            warm_up,
         } = settings;
         let (mut every, mut cron, mut time_zone, mut while_leading) = (None, None, None, None);
         match schedule {
@@ -246,7 +242,6 @@ impl From<Settings> for Variables {
             (names::COOL_DOWN, duration(cool_down)),
             (names::PRIORITY, number(priority)),
             (names::MAX_TENURE, duration(max_tenure)),
-            (names::WARM_UP, duration(warm_up)),
         ] {
             if let Some(value) = value {
                 variables.set(name, value);

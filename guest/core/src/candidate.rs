@@ -31,7 +31,6 @@ use super::holding;
 use super::last_will::LastWill;
 use super::listing::Listing;
 use super::one_turn::Prospect;
-use super::orders::Steering;
 use super::phase::{Phase, Watch};
 use super::problem::ProblemClass;
 use super::pulse::Pulse;
@@ -92,10 +91,9 @@ impl<'s> Step<'s> {
         let Begins { at: elapsed, ahead } = begins.into();
         let Postponed { events, state } = state.map(Postponed::read).unwrap_or_default();
         let (mut phase, mut state) = recall(&state).unwrap_or_else(|| {
-            let steering = Steering::new(elapsed + settings.warm_up);
             let nonce = chance.bits();
             let listing = Listing::begin(settings, elapsed, nonce);
-            let state = State { nonce, steering, listing, ..State::default() };
+            let state = State { nonce, listing, ..State::default() };
             (Phase::Watching(Watch::at(elapsed)), state)
         });
         if state.files != settings.files {

@@ -279,7 +279,7 @@ impl Context<'_> {
         self.state.steering.paused || self.now < self.out_until() || self.settings.observes
     }
 
-    /// Whoever warms up, or rests, leaves the lease to the others until then.
+    /// Until then a candidate that rests leaves the lease to the others.
     fn out_until(&self) -> Moment {
         self.state.steering.out_until.max(self.state.health.out_until())
     }

@@ -144,10 +144,6 @@ impl HandOver {
 }
 
 impl Steering {
-    pub fn new(out_until: Moment) -> Self {
-        Self { out_until, ..Self::default() }
-    }
-
     pub fn hand_over(&self) -> Option<&HandOver> {
         match &self.giving_up {
             Some(GivingUp::HandOver(order)) => Some(order),

@@ -50,8 +50,6 @@ pub mod variable {
     pub const PRIORITY: &str = "TENURE_PRIORITY";
     /// A leader resigns after so long.
     pub const MAX_TENURE: &str = "TENURE_MAX_TENURE";
-    /// How long a candidate waits after its start before it contends.
-    pub const WARM_UP: &str = "TENURE_WARM_UP";
     /// The period of the timer. Without this and `CRON` it has no slots.
     pub const EVERY: &str = "TENURE_EVERY";
     /// The times of the timer, as a cron expression.
@@ -125,7 +123,6 @@ const TURN_TIMEOUT: RangeInclusive<Duration> =
 const COOL_DOWN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 const MOST_FAILURES: u32 = 1000;
 const LONGEST_TENURE: Duration = Duration::from_secs(366 * 24 * 3600);
-const LONGEST_WARM_UP: Duration = Duration::from_secs(24 * 3600);
 
 /// The lease of a single invocation, which does not renew beside its turn.
 const ONE_SHOT_LEASE: Duration = Duration::from_secs(60);
@@ -180,8 +177,6 @@ pub struct Settings {
     pub priority: Option<u32>,
     /// A leader resigns after so long.
     pub max_tenure: Option<Duration>,
-    /// How long a candidate waits after its start before it contends.
-    pub warm_up: Duration,
     /// It looks, and takes no part: it never contends, and writes nothing.
     pub observes: bool,
     /// Its election coordinates shares: the leader runs no work itself.
@@ -233,7 +228,7 @@ impl Settings {
                           than that";
             reader.complain(variable::EVERY, problem, advice);
         }
-        for setting in [variable::PRIORITY, variable::MAX_TENURE, variable::WARM_UP] {
+        for setting in [variable::PRIORITY, variable::MAX_TENURE] {
             if reader.get(setting).is_some() {
                 const PROBLEM: &str =
                     "is for a long-running candidate; each call is one whole turn here";
@@ -283,7 +278,6 @@ impl<'e> Reader<'e> {
         let failure_policy = reader.failure_policy(agenda.is_one_turn_a_term());
         let priority = reader.priority();
         let max_tenure = reader.max_tenure(timings.as_ref());
-        let warm_up = reader.warm_up();
         let observes = reader.observes();
         let coordinates = reader.get(Settings::COORDINATES).is_some_and(|value| value == "true");
         match (election, account, timings) {
@@ -300,7 +294,6 @@ impl<'e> Reader<'e> {
                     failure_policy,
                     priority,
                     max_tenure,
-                    warm_up,
                     observes,
                     coordinates,
                     one_shot,
@@ -450,12 +443,6 @@ impl<'e> Reader<'e> {
         let advice = "choose far more than a lease, like 1h; the leader changes each time";
         let least = timings.map_or(Duration::ZERO, |timings| 4 * timings.lease);
         self.duration_in(variable::MAX_TENURE, least..=LONGEST_TENURE, advice)
-    }
-
-    fn warm_up(&mut self) -> Duration {
-        let advice = "choose how long a new process takes until it can work, like 30s";
-        let range = Duration::ZERO..=LONGEST_WARM_UP;
-        self.duration_in(variable::WARM_UP, range, advice).unwrap_or_default()
     }
 
     fn failure_policy(&mut self, one_turn_a_term: bool) -> FailurePolicy {

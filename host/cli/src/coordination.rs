@@ -35,7 +35,6 @@ impl Coordination {
             sign: Sign { member: understood.candidate.clone(), weight: capacity, most, pace },
             count,
             lease: understood.lease,
-            warm_up: understood.warm_up,
             leave_within: LEAVE_WITHIN,
         };
         let leaves_wills = settings.get(names::LAST_WILL) == Some("true");

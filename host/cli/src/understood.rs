@@ -17,8 +17,6 @@ pub(super) struct Understood {
     pub agenda: Agenda,
     pub lease: Duration,
     pub poll: Duration,
-    /// How long it waits before it contends.
-    pub warm_up: Duration,
     /// How soon a leader that died is replaced, where that is to be sooner than its lease ends.
     pub failover: Option<Duration>,
     /// The name of the storage account, and where it is.
@@ -50,7 +48,6 @@ impl Understood {
             candidate: settings.name,
             lease: settings.timings.lease,
             poll: settings.timings.poll,
-            warm_up: settings.warm_up,
             failover: settings.timings.failover.map(|failover| failover.within),
             account: format!("{name} at {origin}"),
             credential,

@@ -36,7 +36,6 @@ fn full() -> Settings {
         cool_down: seconds(60),
         priority: Some(10),
         max_tenure: seconds(86_400),
-        warm_up: seconds(10),
         ..settings()
     }
 }
@@ -60,7 +59,7 @@ fn the_component_reads_what_was_written() {
     assert_eq!(agenda.missed, Missed::All(9));
     assert_eq!(agenda.on_start.as_deref(), Some("release 3"));
     assert_eq!(read.failure_policy.turn_timeout, Some(Duration::from_secs(3_600)));
-    assert_eq!((read.priority, read.warm_up), (Some(10), Duration::from_secs(10)));
+    assert_eq!(read.priority, Some(10));
     assert_eq!(read.max_tenure, Some(Duration::from_secs(86_400)));
 }
 

@@ -206,8 +206,6 @@ impl Shares {
             let (part, mut settings) = (candidate.part, of_all(&self.settings));
             settings.election = candidate.election(&settings.election);
             settings.poll = Some(POLL);
-            // The member has waited.
-            settings.warm_up = None;
             let events = self.events.clone();
             let work =
                 OfShare::new(part, work(part), self.component.clone()).on_event(move |event| {
@@ -223,7 +221,6 @@ impl Shares {
             sign: self.sign.clone(),
             count: self.count,
             lease: self.settings.lease.unwrap_or(LEASE),
-            warm_up: self.settings.warm_up.unwrap_or_default(),
             leave_within: self.leave_within,
         };
         let there = (self.component.clone(), self.clock.clone(), Runtime::current());

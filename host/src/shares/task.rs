@@ -64,8 +64,6 @@ pub struct Membership {
     pub count: u32,
     /// The duration of a lease.
     pub lease: Duration,
-    /// How long it waits before it is there.
-    pub warm_up: Duration,
     /// How long it may take to hand everything over when it leaves.
     pub leave_within: Duration,
 }
@@ -225,8 +223,6 @@ pub struct Task<'a> {
     out_until: Option<Duration>,
     shares: BTreeMap<Share, Contender>,
     changed: Arc<Notify>,
-    /// It has warmed up then.
-    warm: Duration,
     running: JoinSet<()>,
     asked: JoinSet<Answered>,
     wills: Option<Wills>,
@@ -256,7 +252,6 @@ impl<'a> Task<'a> {
         Self {
             store: SharesStore::of(component, of.sign.member.clone()),
             member: Member::away(of.sign.clone()),
-            warm: clock.now() + of.warm_up,
             of,
             events,
             runtime,
@@ -287,8 +282,8 @@ impl<'a> Task<'a> {
         self
     }
 
-    /// Until `leave` completes, and everything is given up then. It is no member before it has warmed up, and before
-    /// `ready` completes: no share is planned for it.
+    /// Runs until `leave` completes and everything is given up. The process is no member before `ready` completes: no share
+    /// is planned for it.
     pub async fn run(mut self, ready: impl Future<Output = ()>, leave: impl Future<Output = ()>) {
         let (mut ready, mut is_ready, mut leave) = (pin!(ready), false, pin!(leave));
         loop {
@@ -301,7 +296,7 @@ impl<'a> Task<'a> {
                 () = &mut leave, if self.leaves.is_none() => self.leave(),
                 () = &mut ready, if !is_ready => {
                     is_ready = true;
-                    self.member.come(self.clock.now().max(self.warm));
+                    self.member.come(self.clock.now());
                 }
                 Some(answered) = self.asked.join_next() => {
                     if let Some((from, ask, told)) = unless_panicked(answered) {

@@ -76,8 +76,6 @@ pub struct Periods {
     pub poll: Millis,
     /// For one request.
     pub timeout: Millis,
-    /// How long a new process waits before it contends.
-    pub warm_up: Millis,
     /// How soon it is replaced, or replaces others, where that is before a lease ends.
     pub failover: Option<Millis>,
 }

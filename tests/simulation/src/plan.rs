@@ -299,7 +299,7 @@ fn settling(machines: &[Machine], latest: Millis, latency: Latency) -> Millis {
     let longest = |of: fn(&Machine) -> Millis| machines.iter().map(of).max().unwrap_or(0);
     let lease = longest(|machine| machine.lease * SECOND);
     let last_request = longest(|machine| machine.periods().timeout);
-    let looks = longest(|machine| machine.poll) + longest(|machine| machine.warm_up * SECOND);
+    let looks = longest(|machine| machine.poll);
     // D, then the last lease; a container's name, the cool-down of the last long turn; then a
     // takeover.
     let waits = [latest + lease, LONGEST_COOL_DOWN + 10 * SECOND, DELETION];

@@ -62,9 +62,6 @@ pub fn of(plan: &Plan, number: usize) -> Variables {
     if let Some(seconds) = plan.tenure {
         set("TENURE_MAX_TENURE", format!("{seconds}s"));
     }
-    if machine.warm_up > 0 {
-        set("TENURE_WARM_UP", format!("{}s", machine.warm_up));
-    }
     let odd = plan.rules.mixed && number % 2 == 1;
     if plan.rules.on_start {
         set("TENURE_ON_START", if odd { "v1" } else { "v2" }.into());

@@ -177,12 +177,8 @@ impl World {
         let older = plan.version == Version::Older;
         state.history.lives.push(Life { machine, rate, periods, every, delay, older });
         state.spoils_the_start(now, who);
-        for (what, has) in
-            [(Trait::Timings, plan.timings.is_some()), (Trait::WarmUp, plan.warm_up > 0)]
-        {
-            if has {
-                state.coverage.saw(what);
-            }
+        if plan.timings.is_some() {
+            state.coverage.saw(Trait::Timings);
         }
         state.history.entries.push(Entry { at: now, what: What::Started(who) });
         (who, SimClock { world: self.clone(), rate, machine })

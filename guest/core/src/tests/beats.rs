@@ -313,9 +313,12 @@ fn a_candidate_that_is_paused_takes_nothing_over() {
 /// Whoever contends again looks at once, so that the promise of a leader that is dead is counted from then.
 #[test]
 fn a_candidate_that_comes_back_to_the_race_looks_at_once() {
-    let out = seconds(7);
-    let mut follower = Candidate::new(&[WITHIN, (variable::WARM_UP, "7s")]);
-    let (back, dead) = (follower.now + out, of_leader(4, PROMISE));
+    let mut follower = Candidate::new(&[WITHIN, (variable::POLL, "4s")]);
+    follower.lead();
+    let resigned = follower.now;
+    let report = follower.step(Some(Event::Resign), available);
+    assert_eq!(report.ending.unwrap().reason, EndingReason::Resigned);
+    let (back, dead) = (resigned + seconds(8), of_leader(4, PROMISE));
     let broken = until_asked(&mut follower, "break lease", seconds(30), |o, at| match o {
         Operation::Read { .. } => seen(o, at, "leased", &dead),
         _ => available(o, at),

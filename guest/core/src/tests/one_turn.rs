@@ -414,12 +414,11 @@ fn what_needs_a_candidate_that_lasts_is_refused() {
         variable::EVERY => Some("5s".to_string()),
         variable::PRIORITY => Some("5".to_string()),
         variable::MAX_TENURE => Some("1h".to_string()),
-        variable::WARM_UP => Some("5s".to_string()),
         _ => None,
     };
     let complaints = Settings::one_shot(get).unwrap_err();
     let settings: Vec<_> = complaints.iter().map(|complaint| complaint.setting).collect();
-    assert_eq!(settings, [variable::PRIORITY, variable::MAX_TENURE, variable::WARM_UP]);
+    assert_eq!(settings, [variable::PRIORITY, variable::MAX_TENURE]);
 }
 
 #[test]

@@ -103,16 +103,6 @@ fn a_candidate_that_is_paused_while_it_wins_gives_it_up_before_any_work() {
 }
 
 #[test]
-fn a_new_candidate_warms_up_first() {
-    let mut candidate = Candidate::new(&[(variable::WARM_UP, "30s")]);
-    let since = candidate.now;
-    while !matches!(candidate.step(None, available).role, Role::Leading(_)) {
-        candidate.now += millis(500);
-    }
-    assert!(candidate.now - since >= seconds(30), "{:?}", candidate.now - since);
-}
-
-#[test]
 fn a_leader_resigns_after_its_longest_tenure_between_two_turns() {
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s"), (variable::MAX_TENURE, "1m")]);
     candidate.lead();

@@ -89,8 +89,6 @@ impl Configuration {
         let election = candidate.election(coordinating.get(names::ELECTION).unwrap_or_default());
         this.settings.set(names::ELECTION, election);
         this.settings.set(names::POLL, format_duration(POLL));
-        // The member has waited.
-        this.settings.remove(names::WARM_UP);
         (this.split, this.part) = (None, Some((candidate.part, coordinating)));
         this
     }
@@ -113,15 +111,6 @@ mod tests {
 
     fn sources(configuration: &Configuration) -> Vec<&str> {
         configuration.complaints.iter().map(|complaint| complaint.source.as_str()).collect()
-    }
-
-    #[test]
-    fn a_share_does_not_warm_up_again() {
-        let coordinating = judged(&["--every", "1m", "--shares", "2", "--warm-up", "5m"]);
-        assert_eq!(coordinating.settings.get(names::WARM_UP), Some("5m"));
-        let share = Candidate::of(Share { split: 1, index: 0 }, 2);
-        let share = Configuration::of_share(coordinating.given, &share, "ada");
-        assert_eq!(share.settings.get(names::WARM_UP), None);
     }
 
     /// Without a name, a candidate is named after its machine, whose name may change.

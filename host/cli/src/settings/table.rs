@@ -458,12 +458,6 @@ settings! {
         help: "How long a candidate may lead. After that it resigns between two turns, and lets the others go first",
         heading: LEADERS, ..PASSED_ON
     };
-    WARM_UP = Setting {
-        name: "warm-up", variable: names::WARM_UP, kind: Kind::Duration,
-        range: Range::Durations(Duration::ZERO..=seconds(DAY)), default: "0s",
-        help: "How long a new process waits before it contends",
-        heading: LEADERS, ..PASSED_ON
-    };
     READY_CMD = Setting {
         name: "ready-cmd", variable: "TENURE_READY_CMD", kind: Kind::Text("COMMAND"),
         help: "A shell command that exits with 0 when this process can work. Until then it is run again each second, \

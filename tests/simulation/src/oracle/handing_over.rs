@@ -305,8 +305,7 @@ impl Order<'_> {
             };
             let before = &history.entries[..self.index];
             let until_end = between(history, 0, end);
-            let warm = |at: Millis| at + slowly(history.lives[*who].periods.warm_up) <= self.at;
-            before.iter().any(|entry| begins(entry.what) && warm(entry.at))
+            before.iter().any(|entry| begins(entry.what))
                 && !until_end.iter().any(|entry| ends(entry.what))
         };
         let on = |who: &Who| history.lives[*who].machine == machine;

@@ -37,9 +37,6 @@ const HEEDED: Millis = 1_000;
 /// In which hints bring few polls forward, on a clock that is 1 % slow.
 const MINUTE: Millis = 61_000;
 
-/// How long a candidate rests after a step that failed.
-const AFTER_FAILURE: Millis = 1_000;
-
 /// A1: how late the service may end a lease.
 const LATE: Millis = 2_000;
 
@@ -309,16 +306,11 @@ fn rests(history: &History, who: Who, at: Millis, to: Millis) -> bool {
 
 /// Whether a candidate lives all that time, and its work does not keep it from contending.
 fn lives(history: &History, who: Who, from: Millis, to: Millis) -> bool {
-    let warm_up = history.lives[who].periods.warm_up;
     let mut alive = false;
     for Entry { at, what } in &history.entries {
         match *what {
             What::Started(started) if started == who => {
-                alive = *at + warm_up <= from;
-            }
-            // One that lost its state is a new candidate, and warms up again once it goes on.
-            What::Forgot(gone) if gone == who && warm_up > 0 && *at <= to => {
-                alive &= *at + slowly(AFTER_FAILURE + warm_up) <= from;
+                alive = *at <= from;
             }
             What::Sick(sick)
                 if sick == who

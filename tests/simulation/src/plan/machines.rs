@@ -26,8 +26,6 @@ pub struct Machine {
     pub hasty: bool,
     /// Whether it makes way, and for whom.
     pub priority: Option<u64>,
-    /// How long a new process takes until it can work, in seconds.
-    pub warm_up: u64,
     /// Its timer is another one than that of the rest.
     pub other_schedule: bool,
     /// Nanoseconds that its clock counts in a millisecond.
@@ -62,7 +60,6 @@ impl Machine {
             failover: None,
             hasty: false,
             priority: None,
-            warm_up: 0,
             other_schedule: false,
             pace: 1_000_000,
             wall_off: 0,
@@ -77,8 +74,7 @@ impl Machine {
         let lease = self.lease * SECOND;
         let follow = [(lease / 5).max(2_500), lease * 4 / 15, 3_000];
         let [margin, renew, timeout] = self.timings.unwrap_or(follow);
-        let warm_up = self.warm_up * SECOND;
-        Periods { lease, margin, renew, poll: self.poll, timeout, warm_up, failover: self.failover }
+        Periods { lease, margin, renew, poll: self.poll, timeout, failover: self.failover }
     }
 
     /// Beats that take so long on their way at most are in time.
@@ -135,9 +131,6 @@ pub(super) fn machines(traits: Traits, dice: &mut Dice) -> Vec<Machine> {
     for (n, machine) in machines.iter_mut().enumerate() {
         if traits.has(Trait::Timings) {
             machine.draw_timings(dice);
-        }
-        if traits.has(Trait::WarmUp) {
-            machine.warm_up = dice.between(0, 12);
         }
         if traits.has(Trait::Priority) {
             machine.priority = dice.pick(&[None, Some(0), Some(1), Some(1), Some(2)]);

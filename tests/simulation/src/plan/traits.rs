@@ -44,7 +44,6 @@ traits! {
     Failover, 300, Both, "failover before the lease ends";
     Priority, 120, Both, "priorities";
     Rotation, 80, Both, "a longest tenure";
-    WarmUp, 100, Both, "warm-up";
     Lasting, 80, Both, "work that lasts";
     Cron, 60, Both, "a cron expression";
     Jitter, 80, Both, "jitter";

@@ -207,7 +207,6 @@ fn the_library_has_a_value_for_each_of_them() {
         &mut all.turn_timeout,
         &mut all.cool_down,
         &mut all.max_tenure,
-        &mut all.warm_up,
     ] {
         *duration = Some(period);
     }
