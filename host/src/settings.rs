@@ -80,8 +80,6 @@ pub struct Settings {
     /// How long a candidate whose work failed stays out at first: 1 s to an hour, by default 30 s. It is a random time from
     /// half of this to all of it, and doubles each time until a turn succeeds.
     pub cool_down: Option<Duration>,
-    /// Who should lead: up to 1000. A leader hands over to a candidate of higher priority, if both have one.
-    pub priority: Option<u32>,
     /// After so long a leader resigns: four leases to 366 days; by default never.
     pub max_tenure: Option<Duration>,
 }
@@ -144,7 +142,6 @@ impl Settings {
             turn_timeout: None,
             max_failures: None,
             cool_down: None,
-            priority: None,
             max_tenure: None,
         }
     }
@@ -193,7 +190,6 @@ impl From<Settings> for Variables {
             turn_timeout,
             max_failures,
             cool_down,
-            priority,
             max_tenure,
         } = settings;
         let (mut every, mut cron, mut time_zone, mut while_leading) = (None, None, None, None);
@@ -240,7 +236,6 @@ impl From<Settings> for Variables {
             (names::TURN_TIMEOUT, duration(turn_timeout)),
             (names::MAX_FAILURES, number(max_failures)),
             (names::COOL_DOWN, duration(cool_down)),
-            (names::PRIORITY, number(priority)),
             (names::MAX_TENURE, duration(max_tenure)),
         ] {
             if let Some(value) = value {

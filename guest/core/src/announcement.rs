@@ -6,7 +6,6 @@
 
 use core::time::Duration;
 
-use super::record::MOST_PRIORITY;
 use super::side_blob_rules::{self, CANDIDATE};
 use super::text::{LONGEST_NAME, encoded, fit};
 use super::timings::{LONGEST_POLL, SECOND, Timings};
@@ -69,15 +68,6 @@ const TO_COME: Duration = Duration::from_secs(10);
 /// renewal, and perhaps after a read that came too early.
 const TO_COME_REQUESTS: u32 = 6;
 
-/// How often a follower of higher priority announces itself, and a leader reads for such an announcement.
-pub(super) const PRIORITY_EVERY: Duration = Duration::from_secs(30);
-
-/// How long a leader leads before it reads for such an announcement.
-pub(super) const FIRST_READ: Duration = Duration::from_secs(60);
-
-/// A follower of higher priority whose announcement is older does not wish to lead any more.
-const FRESH: Duration = Duration::from_secs(90);
-
 /// How long ago the announcement may have been read, by a read that took so long, when the lease is given.
 /// A renewal and the outcome of the last turn may go out in between, and each takes about as long.
 pub(super) fn just_seen(took: Duration) -> Duration {
@@ -97,7 +87,6 @@ pub(super) const LONGEST_TRY: Duration = Duration::from_secs(10);
 /// The longest from the first offer to a successor to the end of the last try.
 const LONGEST_OFFER: Duration = LAST_WRITE.saturating_add(LONGEST_TRY).saturating_add(LONGEST_TRY);
 
-const PRIORITY: &str = "tenurepriority";
 const LEASE: &str = "tenurelease";
 const TERM: &str = "tenureterm";
 
@@ -106,8 +95,8 @@ const TERM: &str = "tenureterm";
 pub(super) struct Announcement {
     /// Its name; not unique.
     pub candidate: String,
-    pub priority: Option<u32>,
-    /// The lease id by which it will lead, and the term in which it was named as the successor.
+    /// The lease id by which it will lead, and the term in which it was named as the successor. None: the announcement is
+    /// withdrawn.
     pub called: Option<(LeaseId, u64)>,
 }
 
@@ -116,9 +105,6 @@ impl Announcement {
         let mut metadata = Metadata::default();
         let mut put = |name: &str, value: String| metadata.insert(name.into(), value);
         put(CANDIDATE, encoded(&self.candidate));
-        if let Some(priority) = self.priority {
-            put(PRIORITY, priority.to_string());
-        }
         if let Some((lease, term)) = self.called {
             put(LEASE, lease.to_string());
             put(TERM, term.to_string());
@@ -128,16 +114,11 @@ impl Announcement {
 
     fn read(properties: &Properties) -> Option<Self> {
         let field = |name| properties.metadata.get(name);
-        let priority = match field(PRIORITY) {
-            None => None,
-            Some(text) => Some(text.parse().ok().filter(|priority| *priority <= MOST_PRIORITY)?),
-        };
         let called = match (field(LEASE), field(TERM)) {
             (Some(lease), Some(term)) => Some((LeaseId::parse(lease)?, term.parse().ok()?)),
             _ => None,
         };
-        let announcement =
-            Self { candidate: fit(field(CANDIDATE)?, LONGEST_NAME)?, priority, called };
+        let announcement = Self { candidate: fit(field(CANDIDATE)?, LONGEST_NAME)?, called };
         side_blob_rules::is_from_candidate(properties).then_some(announcement)
     }
 
@@ -146,15 +127,14 @@ impl Announcement {
         Self::read(properties).is_some()
     }
 
-    /// The announcement in an answer, unless it is too old. That of a named successor ages faster than
-    /// that of a follower of higher priority, but slower where requests take as long as this one.
+    /// Returns the announcement in an answer, unless it is too old. It ages more slowly where requests take as long as
+    /// this one.
     pub fn fresh(answer: &Answer, took: Duration) -> Option<Self> {
         let seen = Self::read(answer.properties.as_ref()?)?;
         let age = answer.date?.signed_duration_since(answer.modified?);
         let here = HERE - FOR_REQUESTS + FOR_REQUESTS.max(REQUESTS * took);
         let here = here.min(longest_here(took));
-        let most = if seen.called.is_some() { here } else { FRESH };
-        (age.abs().to_std().ok()? < most || mutant!(AnnouncementIsStale)).then_some(seen)
+        (age.abs().to_std().ok()? < here || mutant!(AnnouncementIsStale)).then_some(seen)
     }
 }
 

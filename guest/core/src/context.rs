@@ -8,7 +8,6 @@ use super::announcement::QUICK;
 use super::beside::{InFlight, Of};
 use super::chance::{Chance, jittered};
 use super::credential_state::{CredentialState, Fetch};
-use super::damping::Handed;
 use super::environment::Files;
 use super::failover::Failover;
 use super::failure::Failure;
@@ -55,8 +54,6 @@ pub(super) struct State {
     pub files: Files,
     /// The newest turns that were put forward, and whether the host was given them.
     pub began: Began,
-    /// To whom this candidate gave its lease last.
-    pub handed: Handed,
     /// The account keeps every version of a blob, and would keep every beat.
     pub versioned: bool,
     /// What goes on beside the steps.

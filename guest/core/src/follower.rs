@@ -1,14 +1,14 @@
 //! What a follower writes beside the election's blob, which it cannot write to while that is leased: an
 //! announcement (protocol.md §7.2).
 //!
-//! A follower announces itself when the leader named it as its successor, or has a lower priority. Named,
-//! it tells the lease id by which it will lead, and polls until that id holds the lease. Before it writes
-//! it reads what is there, so as to spare the announcement of another candidate.
+//! A follower announces itself when the leader named it as its successor. It writes the lease id by which it will lead,
+//! and polls until that id holds the lease. Before it writes it reads the blob, to spare the announcement of another
+//! candidate.
 
 use core::time::Duration;
 
 use super::Moment;
-use super::announcement::{ANEW, Announcement, PRIORITY_EVERY, QUICK, SUCCESSOR_POLLS};
+use super::announcement::{ANEW, Announcement, QUICK, SUCCESSOR_POLLS};
 use super::chance::{Chance, lease_id};
 use super::history::Incumbent;
 use super::phase::Watch;
@@ -33,8 +33,6 @@ pub(super) struct Follower {
     pub successor: Option<Successor>,
     /// The tag of its announcement, where the write was answered.
     pub announced: Option<ETag>,
-    /// It does not announce a higher priority before.
-    announce_at: Moment,
     /// What is due.
     request: Option<AnnouncementRequest>,
 }
@@ -66,7 +64,7 @@ enum AnnouncementRequest {
 }
 
 impl Follower {
-    /// Announces itself when the leader named this candidate as its successor, or has a lower priority.
+    /// Announces itself when the leader named this candidate as its successor.
     /// Nothing more than one request is under way at a time.
     pub fn announce(
         &mut self,
@@ -87,16 +85,9 @@ impl Follower {
         if let Some(successor) = &mut self.successor {
             successor.named = named;
         }
-        let named = self.successor.is_some_and(|s| s.named && s.again <= now);
-        let lower = record.priority.zip(settings.priority).is_some_and(|(its, our)| its < our);
-        let wants = able && lower && record.successor.is_none() && self.announce_at <= now;
-        if under_way || !(named || wants) {
-            return;
+        if !under_way && self.successor.is_some_and(|s| s.named && s.again <= now) {
+            self.request = Some(AnnouncementRequest::Read);
         }
-        if wants {
-            self.announce_at = now + PRIORITY_EVERY;
-        }
-        self.request = Some(AnnouncementRequest::Read);
     }
 
     /// When a follower polls again, `next` without anything else: not before there was time for its
@@ -184,10 +175,8 @@ impl Follower {
 
     /// What this candidate tells when it announces itself.
     fn announcement(&self, settings: &Settings) -> Option<Announcement> {
-        let (priority, candidate) = (settings.priority, settings.name.clone());
-        let called = self.named().map(|successor| (successor.lease, successor.term));
-        let tells = called.is_some() || priority.is_some();
-        tells.then_some(Announcement { candidate, priority, called })
+        let Successor { lease, term, .. } = self.named()?;
+        Some(Announcement { candidate: settings.name.clone(), called: Some((lease, term)) })
     }
 
     /// This candidate as the successor that the leader named at the last poll.
@@ -195,19 +184,15 @@ impl Follower {
         self.successor.filter(|successor| successor.named)
     }
 
-    /// Whether this candidate may write its announcement over the one that is there. A successor spares
-    /// that of another candidate of its name, to which the leader may be giving its lease. One that only has
-    /// the higher priority spares that of any successor, and of whoever has a still higher priority.
-    fn may_announce(&self, answer: &Answer, took: Duration, settings: &Settings) -> bool {
-        let Some(other) = Announcement::fresh(answer, took) else { return true };
-        match self.named() {
-            Some(successor) => !other.called.is_some_and(|(lease, term)| {
-                term == successor.term
-                    && lease != successor.lease
-                    && other.candidate == settings.name
-            }),
-            None => other.called.is_none() && other.priority <= settings.priority,
-        }
+    /// Returns true if this candidate may write its announcement over the one that was read. It spares that of another
+    /// candidate of its name, to which the leader may be giving its lease.
+    fn may_announce(&self, read: &Answer, took: Duration, settings: &Settings) -> bool {
+        let other =
+            Announcement::fresh(read, took).filter(|other| other.candidate == settings.name);
+        self.named().is_some_and(|successor| {
+            let called = other.and_then(|other| other.called);
+            !called.is_some_and(|(lease, term)| term == successor.term && lease != successor.lease)
+        })
     }
 
     /// Returns the write that follows the answer to a read, which `took` that long. A blob that no candidate left is not
@@ -286,7 +271,6 @@ impl Follower {
 
 /// Takes the announcement with that tag back, unless somebody else wrote over it.
 pub(super) fn withdrawal(announced: ETag, settings: &Settings) -> Operation {
-    let (candidate, priority, called) = (settings.name.clone(), None, None);
-    let metadata = Announcement { candidate, priority, called }.write();
+    let metadata = Announcement { candidate: settings.name.clone(), called: None }.write();
     Operation::WriteSideBlob { blob: SideBlob::Successor, over: Some(announced), metadata }
 }

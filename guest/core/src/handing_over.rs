@@ -8,16 +8,12 @@
 //! announcement. The successor polls until its id holds the lease, acquires it anew, with the length of its
 //! own settings, and raises the term as after any acquisition. The lease is never free in between, so no
 //! third candidate can win it. What the successor does is in `follower` and `watching`.
-//!
-//! A follower of higher priority than the leader's announces itself too, without a lease id. The leader
-//! then names it as its successor.
 
 use core::time::Duration;
 
 use super::Moment;
-use super::announcement::{Announcement, PRIORITY_EVERY, time_to_come, time_to_name};
+use super::announcement::{Announcement, time_to_come, time_to_name};
 use super::context::Context;
-use super::damping::{self, ShortLeaderships};
 use super::orders::{GivingUp, HandOver};
 use super::phase::{Hold, Release};
 use super::problem::ProblemClass;
@@ -27,9 +23,6 @@ use super::text::{LONGEST_NAME, is_fit};
 use crate::mutants::mutant;
 use tenure_azure::answer::{Answer, Class};
 use tenure_base::prelude::*;
-
-/// How long a leader names no successor of its own accord after a handover that failed.
-const AFTER_FAILED_HANDOVER: Duration = Duration::from_secs(5 * 60);
 
 /// Takes the order to hand over to the candidate of that name; `hold` is what is held, if this one leads.
 pub(super) fn order(to: String, hold: Option<&Hold>, context: &mut Context<'_>) {
@@ -132,7 +125,6 @@ pub(super) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
         let worked = hold.record.last.is_some_and(|last| last.attempt > 0);
         let over = settings.agenda.is_one_turn_a_term() && worked && idle;
         steering.giving_up = over.then_some(GivingUp::Resign);
-        hold.read_announcement_at = now + AFTER_FAILED_HANDOVER;
         context.answer_order(ProblemClass::Order, detail);
         return None;
     }
@@ -141,8 +133,7 @@ pub(super) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
         return None;
     }
     Some(match steering.giving_up.take() {
-        Some(GivingUp::HandOver(HandOver { successor: Some(successor), to, .. })) => {
-            context.state.handed.offered(&to);
+        Some(GivingUp::HandOver(HandOver { successor: Some(successor), .. })) => {
             let release = step_down(hold, EndingReason::HandedOver, context);
             Release { successor: Some(successor), ..release }
         }
@@ -167,59 +158,23 @@ pub(super) fn due(hold: &Hold, context: &Context<'_>) -> Option<Moment> {
 
 /// When a leader reads for an announcement; none when it does not.
 pub(super) fn read_due(hold: &Hold, context: &Context<'_>) -> Option<Moment> {
-    match context.state.steering.hand_over() {
-        Some(order) => order.reads_at(hold),
-        None => context.settings.priority.map(|_| hold.read_announcement_at),
-    }
+    context.state.steering.hand_over()?.reads_at(hold)
 }
 
 /// Takes the answer to that read, which `took` so long.
 pub(super) fn announcement_read(
     answer: Option<&Answer>,
     took: Duration,
-    hold: &mut Hold,
+    hold: &Hold,
     context: &mut Context<'_>,
 ) {
     let (now, settings) = (context.now, context.settings);
     let known = answer.filter(|a| matches!(a.class, Class::Done | Class::MissingBlob));
     let seen = known.and_then(|answer| Announcement::fresh(answer, took));
-    if let Some(order) = context.state.steering.hand_over_mut() {
-        let here = seen.and_then(|seen| {
-            let (lease, term) = seen.called?;
-            (seen.candidate == order.to && term == hold.record.term).then_some(lease)
-        });
-        return order.announcement_read(known.map(|_| here), took, now, &settings.timings);
-    }
-    hold.read_announcement_at = now + PRIORITY_EVERY;
-    let higher =
-        seen.filter(|seen| seen.priority > settings.priority && seen.candidate != settings.name);
-    if let Some(Announcement { candidate, .. }) = higher
-        && !is_to_wait(&candidate, hold, context)
-    {
-        order(candidate, Some(hold), context);
-    }
-}
-
-/// Whether a candidate of higher priority is not handed the leadership yet, because it did not keep
-/// it. That is reported. One that handed it to this leader itself did keep it.
-fn is_to_wait(candidate: &str, hold: &mut Hold, context: &mut Context<'_>) -> bool {
-    let last = hold.record.history.leaders().first();
-    let kept = hold.handed && last.is_some_and(|leader| leader.name == candidate);
-    let max_tenure = context.settings.max_tenure;
-    let short = damping::short_leaderships(&hold.record, candidate, max_tenure);
-    let short = context.state.handed.with(candidate, short.filter(|_| !kept));
-    let Some((ShortLeaderships { count, until }, time)) = short.zip(context.service_time()) else {
-        return false;
-    };
-    let left = until.since(time);
-    hold.read_announcement_at = context.now + left.clamp(PRIORITY_EVERY, AFTER_FAILED_HANDOVER);
-    if !left.is_zero() {
-        let until = until.to_rfc3339();
-        let detail = format!(
-            "\"{candidate}\" has a higher priority, but kept losing the leadership (short leaderships in a row: \
-             {count}); find out why. This leader goes on until {until}, or until ordered to hand over"
-        );
-        context.report_problem(ProblemClass::Order, detail);
-    }
-    !left.is_zero()
+    let Some(order) = context.state.steering.hand_over_mut() else { return };
+    let here = seen.and_then(|seen| {
+        let (lease, term) = seen.called?;
+        (seen.candidate == order.to && term == hold.record.term).then_some(lease)
+    });
+    order.announcement_read(known.map(|_| here), took, now, &settings.timings);
 }

@@ -27,7 +27,6 @@ mod candidate;
 mod chance;
 mod context;
 mod credential_state;
-mod damping;
 mod environment;
 mod events;
 mod failover;

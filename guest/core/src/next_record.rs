@@ -123,7 +123,6 @@ pub(super) fn next_record(
     let term = least.saturating_add(1);
     Record {
         changes: before.changes.saturating_add(1),
-        priority: settings.priority,
         successor: None,
         beat: settings.timings.failover.map(|f| Beat { number: 0, promise: f.promise() }),
         term,

@@ -118,8 +118,6 @@ pub(super) struct Raise {
     pub write: Write,
     /// How long the candidate waits before it contends again when the term cannot be raised.
     pub stays_out: Duration,
-    /// As in [`Attempt`].
-    pub handed: bool,
     /// The check that follows the write of the term, and ends before the candidate leads.
     pub check: Option<SplitCheck>,
     /// The tag of the record with the term, and when the write was sent.
@@ -138,12 +136,8 @@ pub(super) struct Hold {
     pub beats: Option<Beats>,
     /// When the lease was acquired.
     pub won: Moment,
-    /// The lease was given to this candidate by the leader before.
-    pub handed: bool,
     /// The triggers that wait.
     pub triggers: Waiting,
-    /// No announcement of a higher priority is read before.
-    pub read_announcement_at: Moment,
     pub renew: Pace,
     /// What is on the blob, and the outcome of the last turn, which may not be there yet.
     pub record: Record,

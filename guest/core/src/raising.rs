@@ -3,7 +3,6 @@
 use core::time::Duration;
 
 use super::Moment;
-use super::announcement::FIRST_READ;
 use super::chance::Chance;
 use super::context::{Answered, Context, Gained, Outgoing};
 use super::next_record::next_record;
@@ -37,7 +36,7 @@ pub(super) fn begin(
         report_no_date(context);
         return not_raised(attempt.lease, context, chance);
     };
-    let Attempt { lease, etag, record: before, handed, .. } = attempt;
+    let Attempt { lease, etag, record: before, .. } = attempt;
     let check = SplitCheck::begin(before.as_ref(), settings);
     let judged = before.as_ref().map_or(Ok(()), |r| r.judge_term(&settings.election, since));
     if let Err(problem) = judged {
@@ -47,8 +46,6 @@ pub(super) fn begin(
     // Without a record the second is waited out, under the lease: see `next_record`.
     let waits = before.is_none() && !mutant!(SecondNotWaitedOut);
     let wait = if waits { SECOND } else { Duration::ZERO };
-    let own = before.as_ref().is_some_and(|record| record.nonce == context.state.nonce);
-    context.state.handed.has_lease(own, since);
     let mut record =
         next_record(settings, context.state.nonce, &context.state.began, before, since);
     record.beat = record.beat.filter(|_| context.failover().is_some());
@@ -56,7 +53,7 @@ pub(super) fn begin(
     let valid_until = settings.timings.valid_until(sent, now);
     let stays_out = Duration::ZERO;
     let (acquired, written) = (sent, None);
-    let raise = Raise { lease, acquired, valid_until, write, stays_out, handed, check, written };
+    let raise = Raise { lease, acquired, valid_until, write, stays_out, check, written };
     if mutant!(LeadsBeforeFirstWrite) && raise.write.record.beat.is_some() {
         let etag = raise.write.etag.clone();
         return Phase::Holding(lead(raise, etag, sent, &settings.timings));
@@ -169,7 +166,7 @@ fn begin_to_lead(
 /// protocol.md §4.4: leads, with the validity of the acquire. The record was written by a request that was
 /// `sent` then: that is the first beat.
 fn lead(raise: Raise, etag: ETag, sent: Moment, timings: &Timings) -> Hold {
-    let Raise { lease, acquired, valid_until, write, handed, .. } = raise;
+    let Raise { lease, acquired, valid_until, write, .. } = raise;
     let beats =
         write.record.beat.map(|beat| Beats { number: beat.number, next: sent, until: sent });
     let mut hold = Hold {
@@ -178,9 +175,7 @@ fn lead(raise: Raise, etag: ETag, sent: Moment, timings: &Timings) -> Hold {
         lease_until: valid_until,
         beats,
         won: acquired,
-        handed,
         triggers: triggers::unseen(acquired),
-        read_announcement_at: acquired + FIRST_READ,
         renew: Pace::at(acquired + timings.renew),
         record: write.record,
         etag,

@@ -57,9 +57,6 @@ const ROOM: usize = 3648;
 /// seconds are out of reach of both: whoever wrote such a term is no candidate.
 const MOST_AHEAD: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
-/// The highest priority of a candidate.
-pub(super) const MOST_PRIORITY: u32 = 1000;
-
 /// The leader of a record whose name no candidate has.
 const UNNAMED: &str = "unnamed";
 
@@ -113,8 +110,6 @@ pub struct Record {
     pub values: Values,
     /// The triggers that had their turn.
     pub triggers: Triggers,
-    /// The leader's, when it was given one: it makes way for a higher one.
-    pub priority: Option<u32>,
     /// To whom the leader wants to hand over.
     pub successor: Option<String>,
     /// The newest beat of a leader that promises to have stopped soon after it.
@@ -228,7 +223,6 @@ impl Record {
             started,
             triggers,
             values: fields.optional(field::VALUES, Values::parse).unwrap_or_default(),
-            priority: fields.priority(),
             successor: fields.successor(term),
             beat: fields.beat(term),
             coordinator_term: fields.optional(field::COORDINATOR_TERM, |text| text.parse().ok()),
@@ -305,9 +299,6 @@ impl Record {
         }
         if !self.values.0.is_empty() {
             put(field::VALUES, &self.values.write());
-        }
-        if let Some(priority) = self.priority {
-            put(field::PRIORITY, &priority.to_string());
         }
         if let Some(successor) = &self.successor {
             put(field::SUCCESSOR, successor);

@@ -148,9 +148,6 @@ pub(super) fn answered(
         release.pace.failed(now, timings.patience(), answered.chance);
         return Phase::Releasing(release);
     }
-    if done && matches!(answered.operation, Operation::Change { .. }) {
-        context.state.handed.given();
-    }
     // After a try that was refused, or whose outcome is unknown, it is not certain that somebody else won.
     if answered.class() == Some(Class::Conflict) && release.pace.failures == 0 {
         context.state.health.outrun();

@@ -11,7 +11,6 @@ use chrono::{DateTime, Utc};
 use super::agenda::Agenda;
 use super::environment::{Environment, Files};
 use super::failure_policy::FailurePolicy;
-use super::record::MOST_PRIORITY;
 use super::text::{LONGEST_ADDRESS, LONGEST_NAME, is_plain};
 use super::timings::{Setting, Timings, Wanted};
 use account::Chosen;
@@ -46,8 +45,6 @@ pub mod variable {
     pub const FAILOVER: &str = "TENURE_FAILOVER";
     /// `true`: one turn for each leadership, as long as it lasts, instead of a timer.
     pub const WHILE_LEADING: &str = "TENURE_WHILE_LEADING";
-    /// A leader makes way for a candidate of higher priority.
-    pub const PRIORITY: &str = "TENURE_PRIORITY";
     /// A leader resigns after so long.
     pub const MAX_TENURE: &str = "TENURE_MAX_TENURE";
     /// The period of the timer. Without this and `CRON` it has no slots.
@@ -173,8 +170,6 @@ pub struct Settings {
     pub agenda: Agenda,
     /// What its work is held to.
     pub failure_policy: FailurePolicy,
-    /// A leader makes way for a candidate of higher priority, if both have one.
-    pub priority: Option<u32>,
     /// A leader resigns after so long.
     pub max_tenure: Option<Duration>,
     /// It looks, and takes no part: it never contends, and writes nothing.
@@ -228,12 +223,10 @@ impl Settings {
                           than that";
             reader.complain(variable::EVERY, problem, advice);
         }
-        for setting in [variable::PRIORITY, variable::MAX_TENURE] {
-            if reader.get(setting).is_some() {
-                const PROBLEM: &str =
-                    "is for a long-running candidate; each call is one whole turn here";
-                reader.complain(setting, PROBLEM, "leave it out, or use tenure run");
-            }
+        if reader.get(variable::MAX_TENURE).is_some() {
+            const PROBLEM: &str =
+                "is for a long-running candidate; each call is one whole turn here";
+            reader.complain(variable::MAX_TENURE, PROBLEM, "leave it out, or use tenure run");
         }
         reader.settings()
     }
@@ -276,7 +269,6 @@ impl<'e> Reader<'e> {
         let timings = reader.timings();
         let agenda = reader.agenda(election.as_ref(), timings.as_ref());
         let failure_policy = reader.failure_policy(agenda.is_one_turn_a_term());
-        let priority = reader.priority();
         let max_tenure = reader.max_tenure(timings.as_ref());
         let observes = reader.observes();
         let coordinates = reader.get(Settings::COORDINATES).is_some_and(|value| value == "true");
@@ -292,7 +284,6 @@ impl<'e> Reader<'e> {
                     timings,
                     agenda,
                     failure_policy,
-                    priority,
                     max_tenure,
                     observes,
                     coordinates,
@@ -432,11 +423,6 @@ impl<'e> Reader<'e> {
             self.complain(setting, problem, advice);
         }
         Some(duration)
-    }
-
-    fn priority(&mut self) -> Option<u32> {
-        let advice = "the highest leads; give each candidate one, and standbys 0";
-        self.number(variable::PRIORITY, 0..=MOST_PRIORITY, advice)
     }
 
     fn max_tenure(&mut self, timings: Option<&Timings>) -> Option<Duration> {

@@ -34,7 +34,6 @@ fn full() -> Settings {
         turn_timeout: seconds(3_600),
         max_failures: Some(0),
         cool_down: seconds(60),
-        priority: Some(10),
         max_tenure: seconds(86_400),
         ..settings()
     }
@@ -59,7 +58,6 @@ fn the_component_reads_what_was_written() {
     assert_eq!(agenda.missed, Missed::All(9));
     assert_eq!(agenda.on_start.as_deref(), Some("release 3"));
     assert_eq!(read.failure_policy.turn_timeout, Some(Duration::from_secs(3_600)));
-    assert_eq!(read.priority, Some(10));
     assert_eq!(read.max_tenure, Some(Duration::from_secs(86_400)));
 }
 
@@ -95,13 +93,12 @@ fn other_schedules_are_read_too() {
 fn all_complaints_come_at_once() {
     let settings = Settings {
         lease: Some(Duration::from_secs(5)),
-        priority: Some(2_000),
         schedule: Some(Schedule::Every(Duration::ZERO)),
         ..Settings::new("report", Credential::ConnectionString(AZURITE.into()))
     };
     let mut wrong: Vec<_> = read(&settings).unwrap_err().iter().map(|c| c.setting).collect();
     wrong.sort_unstable();
-    assert_eq!(wrong, [names::ELECTION, names::EVERY, names::LEASE, names::PRIORITY]);
+    assert_eq!(wrong, [names::ELECTION, names::EVERY, names::LEASE]);
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl Shares {
     ///
     /// The settings are those of each share. Their election is the coordinating one, in which there is no work: its leader
     /// says who should hold what. Their name must be unique among all processes, and has no
-    /// default. [`priority`](Settings::priority) and [`max_tenure`](Settings::max_tenure) are ignored, and
+    /// default. [`max_tenure`](Settings::max_tenure) is ignored, and
     /// [`poll`](Settings::poll) holds for the coordinating election only: for shares it is 500 ms.
     ///
     /// `component` is compiled already; its own settings are not used.
@@ -287,7 +287,7 @@ fn coordinating(settings: &Settings) -> Variables {
 
 /// Who leads is said by the plan, and by nothing else.
 fn of_all(settings: &Settings) -> Settings {
-    Settings { priority: None, max_tenure: None, ..settings.clone() }
+    Settings { max_tenure: None, ..settings.clone() }
 }
 
 fn complaint(setting: &str, problem: &str, advice: &str) -> Complaint {

@@ -37,7 +37,7 @@ pub fn record(n: u64, term: u64) -> Fields {
         3 => plain(&[("tenureleader", &lines)]),
         4 => plain(&[("tenureaddress", &long)]),
         5 => plain(&[("tenureslot", "2100-01-01T00:00:00Z"), ("tenureattempt", "1")]),
-        6 => plain(&[("tenuresuccessor", "m1"), ("tenurepriority", "4294967295")]),
+        6 => plain(&[("tenuresuccessor", "m1"), ("tenuresuccessorterm", &term)]),
         7 => plain(&[("tenureformat", "3")]),
         _ => fields(&[("owner", "payroll")]),
     }
@@ -50,23 +50,16 @@ pub fn side_blob(n: u64, name: &str, term: u64) -> (SideBlob, Fields) {
     let successor = successor.as_hyphenated().to_string();
     let long = "(".repeat(7_900);
     let lines = "m0%0A%0D%1B".repeat(100);
+    let announced = |candidate: &str| {
+        let word =
+            [("tenurecandidate", candidate), ("tenurelease", &successor), ("tenureterm", &term)];
+        (SideBlob::Successor, fields(&word))
+    };
     match n % 7 {
-        0 => {
-            (SideBlob::Successor, fields(&[("tenurecandidate", &long), ("tenurepriority", "1000")]))
-        }
-        1 => (
-            SideBlob::Successor,
-            fields(&[("tenurecandidate", &lines), ("tenurepriority", "4294967295")]),
-        ),
-        2 => (
-            SideBlob::Successor,
-            fields(&[("tenurecandidate", "nobody"), ("tenurepriority", "1000")]),
-        ),
-        3 | 4 => {
-            let word =
-                [("tenurecandidate", name), ("tenurelease", &successor), ("tenureterm", &term)];
-            (SideBlob::Successor, fields(&word))
-        }
+        0 => announced(&long),
+        1 => announced(&lines),
+        2 => announced("nobody"),
+        3 | 4 => announced(name),
         5 => (SideBlob::Successor, fields(&[("owner", "payroll")])),
         _ => {
             let list = [("tenurecandidate", name), ("tenurecandidates", &long)];

@@ -350,14 +350,8 @@ impl Native {
 }
 
 /// Fields that an older version does not know, by how their names begin. It has them under other names.
-const UNKNOWN: [&str; 6] = [
-    "tenuresuccess",
-    "tenurefailure",
-    "tenuredelay",
-    "tenurepriority",
-    "tenurebeat",
-    "tenurepromise",
-];
+const UNKNOWN: [&str; 5] =
+    ["tenuresuccess", "tenurefailure", "tenuredelay", "tenurebeat", "tenurepromise"];
 const HIDDEN: &str = "zz";
 
 /// An unknown field goes back as it came.

@@ -227,9 +227,6 @@ fn handle(world: &World, number: Number, request: &Request) -> Option<(Response,
                     state.coverage.saw(Trait::Supervised);
                 }
             }
-            (Step::SideBlob, ..) if has(request, "x-ms-meta-tenurepriority") => {
-                state.coverage.saw(Trait::Priority);
-            }
             _ => {}
         }
     }
@@ -250,10 +247,6 @@ fn marked((mut response, answer): (Response, Answer), lease: u128) -> (Response,
     response.headers.retain(|(name, _)| name != "x-ms-lease-id");
     response.headers.push(("x-ms-lease-id".into(), id));
     (response, Answer { lease: Some(lease), ..answer })
-}
-
-fn has(request: &Request, wanted: &str) -> bool {
-    request.headers.iter().any(|(name, _)| name == wanted)
 }
 
 fn dated((response, answer): (Response, Answer), date: String) -> (Response, Answer) {

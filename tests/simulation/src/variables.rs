@@ -56,9 +56,6 @@ pub fn of(plan: &Plan, number: usize) -> Variables {
     if let Some(seconds) = plan.turn_timeout {
         set("TENURE_TURN_TIMEOUT", format!("{seconds}s"));
     }
-    if let Some(priority) = machine.priority {
-        set("TENURE_PRIORITY", priority.to_string());
-    }
     if let Some(seconds) = plan.tenure {
         set("TENURE_MAX_TENURE", format!("{seconds}s"));
     }

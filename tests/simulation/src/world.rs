@@ -103,7 +103,7 @@ impl World {
             every: plan.every * 1_000_000_000,
             rules: plan.rules,
             epoch: service.epoch(),
-            rotates: plan.traits.has(Trait::Rotation) || plan.traits.has(Trait::Priority),
+            rotates: plan.traits.has(Trait::Rotation),
             begins_with_record: plan.beginning == Beginning::Record,
             ..History::default()
         };

@@ -6,8 +6,8 @@ use super::super::failover::Failover;
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
 use super::super::text::{LONGEST_NAME, decoded, fit};
+use super::Beat;
 use super::turns::{Outcome, Started};
-use super::{Beat, MOST_PRIORITY};
 use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;
 
@@ -46,7 +46,6 @@ pub(super) const OF_TRIGGER: [&str; 5] = [
 ];
 pub(super) const TRIGGER_TERM: &str = "tenuretriggerterm";
 pub(super) const TRIGGERS: &str = "tenuretriggers";
-pub(super) const PRIORITY: &str = "tenurepriority";
 pub(super) const SUCCESSOR: &str = "tenuresuccessor";
 pub(super) const SUCCESSOR_TERM: &str = "tenuresuccessorterm";
 pub(super) const BEAT: &str = "tenurebeat";
@@ -91,14 +90,6 @@ impl Fields {
             self.ignored.push(name);
         }
         text.filter(|_| fits)
-    }
-
-    pub(super) fn priority(&mut self) -> Option<u32> {
-        let priority = self.number(PRIORITY)?;
-        if priority > MOST_PRIORITY {
-            self.ignored.push(PRIORITY);
-        }
-        Some(priority).filter(|priority| *priority <= MOST_PRIORITY)
     }
 
     /// Who is named as the successor by the leader of this term. One that was named in another term was

@@ -51,7 +51,6 @@ fn record() -> Record {
             term: 1_795_000_001,
             earlier: vec![(0, None), (u64::MAX, Some(Outcome::NotStarted))],
         },
-        priority: Some(7),
         successor: Some("web 2".into()),
         beat: Some(Beat { number: 8, promise: Duration::from_millis(2_100) }),
         coordinator_term: Some(1_794_999_999),

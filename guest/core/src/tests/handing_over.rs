@@ -119,23 +119,7 @@ fn a_successor_whose_leader_goes_on_follows_again() {
 }
 
 #[test]
-fn a_leader_makes_way_for_a_higher_priority_after_a_minute() {
-    let first = named("first", &[(variable::PRIORITY, "1")]);
-    let second = named("second", &[(variable::PRIORITY, "5")]);
-    let third = named("third", &[(variable::PRIORITY, "3")]);
-    let mut scene = Scene::new(vec![first, third, second]);
-    scene.run(seconds(40));
-    assert_eq!(scene.leader().as_deref(), Some("first"));
-    scene.run(seconds(70));
-    assert_eq!(scene.leader().as_deref(), Some("second"));
-    // The highest leads, and there it stays.
-    scene.run(seconds(300));
-    assert_eq!(scene.leader().as_deref(), Some("second"));
-    assert_eq!(scene.service.held.len(), 2);
-}
-
-#[test]
-fn without_priorities_nobody_looks_for_a_successor() {
+fn without_an_order_no_leader_looks_for_a_successor() {
     let mut scene = scene(["first", "second", "third"]);
     scene.run(seconds(300));
     assert_eq!(scene.service.reads_announcements, 0);
@@ -330,24 +314,6 @@ fn a_successor_sees_soon_that_another_one_leads() {
     scene.run(seconds(5));
     let Role::Following(Some(leader)) = &scene.candidates[0].2 else { panic!() };
     assert_eq!(leader.name, "there");
-}
-
-#[test]
-fn a_wish_to_lead_does_not_displace_a_successor() {
-    let every = (variable::EVERY, "1s");
-    let first = named("first", &[(variable::PRIORITY, "1"), every]);
-    let third = named("third", &[(variable::PRIORITY, "5"), every]);
-    let mut scene = Scene::new(vec![first, named("second", &[every]), third]);
-    scene.hand_over("second");
-    // The work takes long enough for a wish of the third, which comes twice a minute.
-    for _ in 0..80 {
-        scene.run(millis(500));
-        let (word, _) = scene.service.successor.as_ref().expect("somebody stands there");
-        assert!(word.get("tenurelease").is_some(), "{word:?}");
-    }
-    scene.turn_ends(Outcome::CutOff);
-    scene.run(seconds(2));
-    assert_eq!(scene.leader().as_deref(), Some("second"));
 }
 
 #[test]

@@ -54,11 +54,17 @@ fn bad_names() -> Vec<String> {
 }
 
 #[test]
-fn a_name_beside_the_blob_that_no_candidate_has_is_never_named_as_the_successor() {
+fn a_name_beside_the_blob_that_no_candidate_has_is_never_given_the_lease() {
     for name in bad_names() {
-        let mut leader = Candidate::new(&[(variable::PRIORITY, "1")]);
+        let mut leader = Candidate::new(&[]);
         leader.lead();
-        let fields = [("tenurecandidate", name.as_str()), ("tenurepriority", "9")];
+        leader.step(Some(Event::HandOver("eve".into())), available);
+        let term = (ORIGIN_SECONDS + 101).to_string();
+        let fields = [
+            ("tenurecandidate", name.as_str()),
+            ("tenurelease", "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"),
+            ("tenureterm", &term),
+        ];
         let (asked, told) = go_on(&mut leader, seconds(180), |o, at| match o {
             Operation::ReadSideBlob(SideBlob::Successor) => beside(o, at, &fields),
             _ => available(o, at),
@@ -67,23 +73,14 @@ fn a_name_beside_the_blob_that_no_candidate_has_is_never_named_as_the_successor(
             asked.iter().any(|a| matches!(a.operation, Operation::ReadSideBlob(_))),
             "it looks"
         );
-        assert!(records(&asked).iter().all(|(_, record)| record.successor.is_none()), "{name:.20}");
+        assert!(
+            asked.iter().all(|a| !matches!(a.operation, Operation::Change { .. })),
+            "{name:.20}"
+        );
         let about = |t: &&Problem| t.detail.contains("leases/leader.successor");
         assert!((1..=4).contains(&told.iter().filter(about).count()), "{name:.20}: {told:?}");
         assert_eq!(told[0].class, ProblemClass::Configuration);
     }
-}
-
-#[test]
-fn a_priority_beside_the_blob_that_no_candidate_can_have_is_none() {
-    let mut leader = Candidate::new(&[(variable::PRIORITY, "1")]);
-    leader.lead();
-    let fields = [("tenurecandidate", "eve"), ("tenurepriority", "4000000000")];
-    let (asked, _) = go_on(&mut leader, seconds(180), |o, at| match o {
-        Operation::ReadSideBlob(SideBlob::Successor) => beside(o, at, &fields),
-        _ => available(o, at),
-    });
-    assert!(records(&asked).iter().all(|(_, record)| record.successor.is_none()));
 }
 
 /// A record whose texts no candidate writes, each in `field`.

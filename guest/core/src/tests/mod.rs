@@ -16,7 +16,6 @@ mod last_wills;
 mod leaving;
 mod listing;
 mod one_turn;
-mod priority;
 mod progress;
 mod slow;
 mod split;

@@ -412,13 +412,12 @@ fn what_needs_a_candidate_that_lasts_is_refused() {
         variable::ELECTION => Some("leases/leader".to_string()),
         variable::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_string()),
         variable::EVERY => Some("5s".to_string()),
-        variable::PRIORITY => Some("5".to_string()),
         variable::MAX_TENURE => Some("1h".to_string()),
         _ => None,
     };
     let complaints = Settings::one_shot(get).unwrap_err();
     let settings: Vec<_> = complaints.iter().map(|complaint| complaint.setting).collect();
-    assert_eq!(settings, [variable::PRIORITY, variable::MAX_TENURE]);
+    assert_eq!(settings, [variable::MAX_TENURE]);
 }
 
 #[test]

@@ -115,15 +115,6 @@ impl World {
         runner.due = runner.due.min(now).max(now);
     }
 
-    /// Ends the process of a candidate, and begins a new one at `until`.
-    pub fn kill(&mut self, index: usize, until: Moment) {
-        let runner = &mut self.runners[index];
-        (runner.state, runner.step, runner.asked) = (None, None, None);
-        (runner.turn_ends, runner.role) = (None, Role::Undecided);
-        runner.due = until;
-        runner.events.clear();
-    }
-
     pub fn run(&mut self, span: Duration) {
         self.run_until(span, |_| false);
     }
@@ -299,17 +290,6 @@ fn a_successor_leads_soon_after_it_was_given_the_lease_at_a_long_round_trip_too(
         assert!(took <= seconds(4) + 4 * round_trip, "{later}: {took:?}");
         assert_eq!(world.service.held.len(), 2, "{later}: the lease was never free");
     }
-}
-
-#[test]
-fn a_higher_priority_is_handed_the_lease_at_a_long_round_trip_too() {
-    let low: &[_] = &[(variable::EVERY, "30s"), (variable::PRIORITY, "1")];
-    let high: &[_] = &[(variable::EVERY, "30s"), (variable::PRIORITY, "5")];
-    let mut world = World::new(&[("first", low), ("second", high)]);
-    world.runners[1].due += seconds(20);
-    world.round_trip = millis(2_500);
-    assert!(world.run_until(seconds(180), |world| world.leader() == Some("second")));
-    assert_eq!(world.service.held.len(), 2);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use super::complaint::Complaint;
 use super::settings::setting::{Kind, Setting};
 use super::settings::table::{
     CA_FILE, CONFIG, CRON, DELIVERY, EVERY, FAILOVER, JITTER, LISTEN, MAX_ATTEMPTS, MAX_TENURE,
-    MISSED, NAME, NO_WORK, ON_START, POLL, PRIORITY, TIME_ZONE, TURN_TIMEOUT, WHILE_LEADING,
+    MISSED, NAME, NO_WORK, ON_START, POLL, TIME_ZONE, TURN_TIMEOUT, WHILE_LEADING,
 };
 use super::settings::{CommandLine, Elections, Given, Value};
 use super::supervisor::Link;
@@ -199,7 +199,7 @@ impl Configuration {
         let mut this = Self::of_operator(line);
         this.settings.set(NAME.variable, "tenure reset-slot");
         // It is to win before the others look again, and sends nothing beside its steps, which beats need.
-        this.clear(&[&PRIORITY, &MAX_TENURE, &FAILOVER]);
+        this.clear(&[&MAX_TENURE, &FAILOVER]);
         this.settings.set(POLL.variable, "500ms");
         this
     }

@@ -3,8 +3,7 @@
 use super::{Configuration, OF_TURNS};
 use crate::settings::Given;
 use crate::settings::table::{
-    CAPACITY, FOR_EACH, FOR_EACH_FILE, MAX_SHARES, MAX_TENURE, NO_WORK, PRIORITY, SHARES,
-    WHILE_LEADING,
+    CAPACITY, FOR_EACH, FOR_EACH_FILE, MAX_SHARES, MAX_TENURE, NO_WORK, SHARES, WHILE_LEADING,
 };
 use tenure::program::shares::{Candidate, POLL};
 use tenure::settings::{Variables, names};
@@ -61,13 +60,11 @@ impl Configuration {
             let problem = "shares are for work that Tenure runs, not for an application that asks";
             self.complain_of_use(&SHARES, problem, "leave out --no-work, or leave out --shares");
         }
-        for setting in [&PRIORITY, &MAX_TENURE] {
-            if self.given.is_written(setting) {
-                let problem = "only the plan decides who holds a share";
-                self.complain_of_use(setting, problem, "leave it out, or leave out --shares");
-            }
+        if self.given.is_written(&MAX_TENURE) {
+            let problem = "only the plan decides who holds a share";
+            self.complain_of_use(&MAX_TENURE, problem, "leave it out, or leave out --shares");
         }
-        self.clear(&[&PRIORITY, &MAX_TENURE]);
+        self.clear(&[&MAX_TENURE]);
         self.split = count.map(|count| Split { count, capacity: capacity.unwrap_or(1), most });
     }
 
@@ -136,8 +133,7 @@ mod tests {
     fn what_makes_no_sense_beside_shares_is_told_at_once() {
         let more = ["--shares", "0", "--capacity", "-1", "--max-shares", "x"];
         let more = [&["--no-work", "--listen", "127.0.0.1:0"], &more[..]].concat();
-        let more =
-            [&["--priority", "7", "--max-tenure", "1h", "--for-each", "a"], &more[..]].concat();
+        let more = [&["--max-tenure", "1h", "--for-each", "a"], &more[..]].concat();
         let wrong = judged(&more);
         assert_eq!(wrong.split, None);
         let told = [
@@ -146,7 +142,6 @@ mod tests {
             "--shares 0",
             "--shares",
             "--shares",
-            "--priority",
             "--max-tenure",
         ];
         assert_eq!(sources(&wrong), told);

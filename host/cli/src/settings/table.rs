@@ -445,13 +445,6 @@ settings! {
         advice: "choose how long a turn usually takes, like 5s; 0s stops it at once",
         heading: FAILURES, ..ROW
     };
-    PRIORITY = Setting {
-        name: "priority", variable: names::PRIORITY, kind: Kind::Number,
-        range: Range::Numbers(0..=1000),
-        help: "Which candidate should lead: after a minute, a leader hands over to a candidate of higher priority, \
-               if both have one",
-        heading: LEADERS, ..PASSED_ON
-    };
     MAX_TENURE = Setting {
         name: "max-tenure", variable: names::MAX_TENURE, kind: Kind::Duration,
         range: Range::Words("four leases to 366d"),

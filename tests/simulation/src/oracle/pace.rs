@@ -4,7 +4,7 @@
 //! Whoever lives and does not stand still sends something in every poll or renewal interval and
 //! request time-out, until it leaves; and it leaves within the time that the runner gives it. Whose
 //! settings cannot be used sends nothing, and asks again after a minute; whoever has no token waits
-//! for one, and for 10 s between two tries. Who announces itself as a successor, or for its priority, makes two
+//! for one, and for 10 s between two tries. A successor that announces itself makes two
 //! requests about that, and looks again half a poll after the second one at the latest.
 
 use super::super::fault::{Fault, Step};

@@ -24,8 +24,6 @@ pub struct Machine {
     pub failover: Option<Millis>,
     /// Its clock goes forward with the wall clock, and knows by how much.
     pub hasty: bool,
-    /// Whether it makes way, and for whom.
-    pub priority: Option<u64>,
     /// Its timer is another one than that of the rest.
     pub other_schedule: bool,
     /// Nanoseconds that its clock counts in a millisecond.
@@ -45,7 +43,7 @@ pub enum Version {
     Own,
     /// One that writes a field that the others do not know.
     Newer,
-    /// One that knows neither successors nor priorities, and carries on fields that it does not know.
+    /// One that knows no successors, and carries on fields that it does not know.
     Older,
 }
 
@@ -59,7 +57,6 @@ impl Machine {
             timings: None,
             failover: None,
             hasty: false,
-            priority: None,
             other_schedule: false,
             pace: 1_000_000,
             wall_off: 0,
@@ -132,9 +129,6 @@ pub(super) fn machines(traits: Traits, dice: &mut Dice) -> Vec<Machine> {
         if traits.has(Trait::Timings) {
             machine.draw_timings(dice);
         }
-        if traits.has(Trait::Priority) {
-            machine.priority = dice.pick(&[None, Some(0), Some(1), Some(1), Some(2)]);
-        }
         machine.other_schedule = traits.has(Trait::TwoSchedules) && n == odd;
         if traits.has(Trait::OneName) && n != odd {
             machine.name = (odd + 1) % 3;
@@ -151,7 +145,7 @@ pub(super) fn machines(traits: Traits, dice: &mut Dice) -> Vec<Machine> {
             machine.hasty = dice.once_in(4);
         }
         if machine.version == Version::Older {
-            (machine.priority, machine.failover) = (None, None);
+            machine.failover = None;
         }
         machine.draw_clocks(dice);
     }

@@ -42,7 +42,6 @@ traits! {
     SlowService, 50, Both, "round trips up to the time-out";
     Timings, 150, Both, "other time-out, renewal and margin";
     Failover, 300, Both, "failover before the lease ends";
-    Priority, 120, Both, "priorities";
     Rotation, 80, Both, "a longest tenure";
     Lasting, 80, Both, "work that lasts";
     Cron, 60, Both, "a cron expression";

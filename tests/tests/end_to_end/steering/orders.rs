@@ -102,9 +102,7 @@ async fn a_candidate_that_is_not_ready_stays_out() {
 async fn what_is_out_of_range_is_refused() {
     let stage = Stage::embedded().await;
     let run = ["run", "--election", &stage.group.election, "--every", "1h"];
-    for more in [["--max-tenure", "10s"], ["--priority", "-1"]] {
-        let told = stage.operate(&[&run[..], &more, &["--", "true"]].concat()).await;
-        assert_eq!(code(&told), 2, "{}", said(&told));
-        assert!(said(&told).contains(more[0]), "{}", said(&told));
-    }
+    let told = stage.operate(&[&run[..], &["--max-tenure", "10s", "--", "true"]].concat()).await;
+    assert_eq!(code(&told), 2, "{}", said(&told));
+    assert!(said(&told).contains("--max-tenure"), "{}", said(&told));
 }

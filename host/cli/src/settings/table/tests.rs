@@ -174,7 +174,7 @@ fn ranges_are_told_in_words() {
         (&LEASE, Some("15s to 1m")),
         (&MARGIN, Some("at least 2s 500ms")),
         (&MEMORY_LIMIT, Some("1MiB to 4GiB")),
-        (&PRIORITY, Some("0 to 1000")),
+        (&MAX_FAILURES, Some("0 to 1000")),
         (&DELIVERY, Some("at-most-once or at-least-once")),
         (&CA_FILE, None),
     ] {
@@ -193,7 +193,7 @@ fn the_library_has_a_value_for_each_of_them() {
     all.jitter = period;
     all.delivery = Delivery::AtLeastOnce { max_attempts: 2 };
     all.missed = Missed::Skip;
-    (all.priority, all.max_failures) = (Some(1), Some(1));
+    all.max_failures = Some(1);
     for text in [&mut all.name, &mut all.address, &mut all.on_start] {
         *text = Some("text".to_owned());
     }
