@@ -1,8 +1,8 @@
 //! Stands between a handler and its environment in a composed component, where election and
 //! handler share one: the handler sees no credential of the election.
 //!
-//! Kept back are the variables that begin with one of [`KEPT_BACK`], except those that begin with one
-//! of [`PASSED`]. This is the one place where the two lists are.
+//! Kept back are the variables that begin with one of [`KEPT_BACK`], except those that begin with
+//! [`PASSED`]. This is the one place where the two are.
 
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std, allow(unsafe_code, reason = "generated bindings"))]
@@ -11,7 +11,7 @@
 pub const KEPT_BACK: [&str; 4] = ["AZURE_", "IDENTITY_", "MSI_", "TENURE_"];
 
 /// What is the handler's although it begins so.
-pub const PASSED: [&str; 2] = ["TENURE_HANDLER_", "TENURE_TERM_HEADER"];
+pub const PASSED: &str = "TENURE_HANDLER_";
 
 /// Whether a handler may see the variable `name`, in whatever case it is written.
 #[must_use]
@@ -20,7 +20,7 @@ pub fn passes(name: &str) -> bool {
         let start = name.as_bytes().get(..prefix.len());
         start.is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
     };
-    !KEPT_BACK.iter().any(|prefix| begins(prefix)) || PASSED.iter().any(|prefix| begins(prefix))
+    !KEPT_BACK.iter().any(|prefix| begins(prefix)) || begins(PASSED)
 }
 
 #[cfg(target_family = "wasm")]
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_rest_is_the_handlers() {
-        for name in ["", "PATH", "REPORT_URL", "AZUR", "TENURE_HANDLER_URL", "TENURE_TERM_HEADER"] {
+        for name in ["", "PATH", "REPORT_URL", "AZUR", "TENURE_HANDLER_URL"] {
             assert!(passes(name), "{name}");
         }
     }

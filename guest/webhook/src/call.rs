@@ -6,7 +6,7 @@ use tenure_base::json::{Object, Value};
 use tenure_base::text::cut;
 
 use super::credentials::Credentials;
-use super::header::{ELECTION_HEADER, KEY_HEADER, TRIGGER_HEADER};
+use super::header::{ELECTION_HEADER, KEY_HEADER, TERM_HEADER, TRIGGER_HEADER};
 use super::target::Target;
 use tenure_azure::percent::{self, AsciiSet};
 use tenure_azure::request::{Method, Request};
@@ -62,7 +62,7 @@ impl Call {
         let mut headers = vec![
             header("content-type", "application/json".into()),
             header("content-length", body.len().to_string()),
-            header(&target.term_header, turn.term.to_string()),
+            header(TERM_HEADER, turn.term.to_string()),
             header(ELECTION_HEADER, election_value(&id.election)),
             header(KEY_HEADER, id.key.clone()),
             header("ce-specversion", "1.0".into()),
@@ -74,8 +74,8 @@ impl Call {
         if let Some(trigger) = &turn.trigger {
             headers.push(header(TRIGGER_HEADER, trigger.clone()));
         }
-        if let Some((name, value)) = &credentials.token {
-            headers.push(header(name, value.reveal().into()));
+        if let Some(token) = &credentials.token {
+            headers.push(header("authorization", token.reveal().into()));
         }
         let (message, now) = (percent::encode(&id.key, OF_A_MESSAGE), now.to_string());
         if let Some(signature) = credentials.sign(&message, &now, &body) {
@@ -91,8 +91,7 @@ impl Call {
             body: body.into(),
         };
         let timeout = target.timeout.unwrap_or(valid_for).min(valid_for);
-        let token = credentials.token.as_ref().map(|(_, token)| token.clone());
-        Self { request, timeout, token }
+        Self { request, timeout, token: credentials.token.clone() }
     }
 
     /// Why a call got no answer.

@@ -1,7 +1,6 @@
 //! What a receiver trusts a call by: a token, and signatures by the scheme of
 //! [Standard Webhooks](https://www.standardwebhooks.com).
 
-use super::header::{RESERVED, is_name};
 use super::variable;
 use tenure_azure::secret::Secret;
 use tenure_azure::shared_key::Key;
@@ -18,8 +17,8 @@ const LENGTH: core::ops::RangeInclusive<usize> = 24..=64;
 /// With what calls are authorised and signed. `Debug` prints nothing of it.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
-    /// A header, and its value.
-    pub(super) token: Option<(String, Secret)>,
+    /// The value of `authorization`.
+    pub(super) token: Option<Secret>,
     /// More than one while receivers change from one secret to another.
     keys: Vec<Key>,
 }
@@ -69,42 +68,14 @@ impl Reader<'_> {
         self.complaints.push(Complaint { setting, problem, advice });
     }
 
-    /// The header that carries the token, and its value.
-    fn token(&mut self) -> Option<(String, Secret)> {
-        let header = self.get(variable::TOKEN_HEADER).map(|name| name.to_ascii_lowercase());
-        if let Some(name) = &header {
-            const TRY: &str = "give a name like x-api-key";
-            let free = name == "authorization" || !RESERVED.contains(&name.as_str());
-            if !is_name(name) {
-                self.complain(variable::TOKEN_HEADER, "is not the name of a header", TRY);
-            } else if !free {
-                let problem = "names a header that has another meaning";
-                self.complain(variable::TOKEN_HEADER, problem, TRY);
-            }
-        }
-        let told = self.complaints.len();
-        let found = self.secret(variable::TOKEN, variable::TOKEN_FILE);
-        let Some((from, token)) = found else {
-            if header.is_some() && self.complaints.len() == told {
-                let problem = "names a header, and there is no token to put into it";
-                let advice = "set TENURE_HANDLER_TOKEN_FILE, or leave it out";
-                self.complain(variable::TOKEN_HEADER, problem, advice);
-            }
-            return None;
-        };
-        let text = token.reveal();
-        let good = match header {
-            None => is_token(text),
-            Some(_) => text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()),
-        };
-        if !good {
+    /// The value of `authorization`.
+    fn token(&mut self) -> Option<Secret> {
+        let (from, token) = self.secret(variable::TOKEN, variable::TOKEN_FILE)?;
+        if !is_token(token.reveal()) {
             let problem = "holds more than one word, or characters that a header cannot carry";
             self.complain(from, problem, "let it hold the token alone, in one line");
         }
-        Some(match header {
-            None => ("authorization".into(), format!("Bearer {text}").into()),
-            Some(name) => (name, token),
-        })
+        Some(format!("Bearer {}", token.reveal()).into())
     }
 
     fn keys(&mut self) -> Vec<Key> {
@@ -148,7 +119,7 @@ fn key(text: &str) -> Option<Key> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::variable::{SECRET, SECRET_FILE, TOKEN, TOKEN_FILE, TOKEN_HEADER};
+    use super::super::variable::{SECRET, SECRET_FILE, TOKEN, TOKEN_FILE};
     use super::*;
     use tenure_core::Unreadable;
 
@@ -180,19 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_one_of_a_bearer_or_the_whole_value_of_a_header() {
-        let token = |given: &[_]| {
-            let (header, value) = read(given).unwrap().token.unwrap();
-            (header, value.reveal().to_string())
-        };
-        let pair = |one: &str, other: &str| (one.to_string(), other.to_string());
-        assert_eq!(token(&[(TOKEN, " a.b ")]), pair("authorization", "Bearer a.b"));
+    fn a_token_is_that_of_a_bearer() {
+        let token =
+            |given: &[_]| read(given).unwrap().token.map(|value| value.reveal().to_string());
+        assert_eq!(token(&[(TOKEN, " a.b ")]).as_deref(), Some("Bearer a.b"));
         let file = [(TOKEN_FILE, "/f"), ("/f", "\u{feff}a\n")];
-        assert_eq!(token(&file), pair("authorization", "Bearer a"));
-        let basic = [(TOKEN, "Basic YQ=="), (TOKEN_HEADER, "Authorization")];
-        assert_eq!(token(&basic), pair("authorization", "Basic YQ=="));
-        assert_eq!(token(&[(TOKEN, "a"), (TOKEN_HEADER, "X-Key")]), pair("x-key", "a"));
-        assert!(read(&[]).unwrap().token.is_none());
+        assert_eq!(token(&file).as_deref(), Some("Bearer a"));
+        assert_eq!(token(&[]), None);
     }
 
     #[test]
@@ -235,11 +200,6 @@ mod tests {
         assert_eq!(refused(&twice), [TOKEN_FILE]);
         assert_eq!(refused(&[(TOKEN_FILE, "/f"), ("/f", " \n")]), [TOKEN_FILE]);
         assert_eq!(refused(&[(TOKEN_FILE, "/f"), (SECRET_FILE, "/g")]), [TOKEN_FILE, SECRET_FILE]);
-        for wrong in ["a b", "ce-id", "Webhook-Signature", "host"] {
-            assert_eq!(refused(&[(TOKEN, "a"), (TOKEN_HEADER, wrong)]), [TOKEN_HEADER], "{wrong}");
-        }
-        assert_eq!(refused(&[(TOKEN_HEADER, "x-key")]), [TOKEN_HEADER]);
-        assert_eq!(refused(&[(TOKEN_HEADER, "x-key"), (TOKEN_FILE, "/f")]), [TOKEN_FILE]);
     }
 
     #[test]

@@ -6,9 +6,7 @@
 //! |---|---|
 //! | `TENURE_HANDLER_URL` | where to, `http://` or `https://` |
 //! | `TENURE_HANDLER_TIMEOUT` | the longest that the call may take; in one invocation never longer than the turn is valid |
-//! | `TENURE_TERM_HEADER` | the header that carries the term; default `tenure-term` |
 //! | `TENURE_HANDLER_TOKEN`, or `…_FILE` | a token, for the header `authorization` behind `Bearer` |
-//! | `TENURE_HANDLER_TOKEN_HEADER` | another header, whose whole value it is |
 //! | `TENURE_HANDLER_SECRET`, or `…_FILE` | secrets, `whsec_…`: the call is signed with each of them |
 //!
 //! They are judged with all other settings, before anything is sent: a slot that was claimed for work that cannot be
@@ -31,5 +29,5 @@ pub mod variable;
 
 pub use call::{Call, election_value, wanted};
 pub use credentials::Credentials;
-pub use header::{ELECTION_HEADER, KEY_HEADER, RESERVED, TRIGGER_HEADER};
+pub use header::{ELECTION_HEADER, KEY_HEADER, TERM_HEADER, TRIGGER_HEADER};
 pub use target::Target;

@@ -3,7 +3,6 @@
 use core::time::Duration;
 
 use super::credentials::Credentials;
-use super::header::{RESERVED, is_name};
 use super::variable;
 use tenure_azure::endpoint::check_authority;
 use tenure_azure::secret::Secret;
@@ -20,8 +19,6 @@ pub struct Target {
     pub(super) path: Secret,
     /// The longest that a call may take, if it is set.
     pub(super) timeout: Option<Duration>,
-    /// The name of the header that carries the term, in lower case.
-    pub(super) term_header: String,
 }
 
 impl Target {
@@ -50,29 +47,13 @@ impl Target {
             Some(Some(Duration::ZERO)) => complain(variable::TIMEOUT, "leaves no time", LIKE),
             _ => {}
         }
-        let header = get(variable::TERM_HEADER).unwrap_or_else(|| "tenure-term".into());
-        let term_header = header.to_ascii_lowercase();
-        const TRY: &str = "try tenure-term";
-        if !is_name(&term_header) {
-            complain(variable::TERM_HEADER, "is not the name of a header", TRY);
-        } else if RESERVED.contains(&term_header.as_str()) {
-            complain(variable::TERM_HEADER, "names a header that has another meaning", TRY);
-        }
         let credentials = Credentials::read(environment)
             .map_err(|more| complaints.extend(more))
             .unwrap_or_default();
-        if credentials.token.as_ref().is_some_and(|(header, _)| *header == term_header) {
-            let (problem, advice) = ("is to carry the term too", "name two headers");
-            complaints.push(Complaint {
-                setting: variable::TOKEN_HEADER,
-                problem: problem.into(),
-                advice: advice.into(),
-            });
-        }
         match url {
             Some((origin, path)) if complaints.is_empty() => {
                 let timeout = timeout.flatten();
-                Ok((Self { origin, path, timeout, term_header }, credentials))
+                Ok((Self { origin, path, timeout }, credentials))
             }
             _ => Err(complaints),
         }
@@ -88,11 +69,6 @@ impl Target {
     /// The longest that a call may take, if it is set.
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
-    }
-
-    /// The name of the header that carries the term, in lower case.
-    pub fn term_header(&self) -> &str {
-        &self.term_header
     }
 }
 
@@ -124,7 +100,7 @@ fn split(url: Option<&str>) -> Result<(String, Secret), (&'static str, &'static 
 
 #[cfg(test)]
 mod tests {
-    use super::super::variable::{TERM_HEADER, TIMEOUT, TOKEN, TOKEN_HEADER, URL};
+    use super::super::variable::{TIMEOUT, URL};
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> Result<Target, Vec<Complaint>> {
@@ -142,7 +118,7 @@ mod tests {
         let target = read(&[(URL, " https://example.com:8443/a?b=c#d "), (TIMEOUT, " ")]).unwrap();
         assert_eq!(target.origin, "https://example.com:8443");
         assert_eq!(target.path.reveal(), "/a?b=c");
-        assert_eq!((target.timeout, target.term_header.as_str()), (None, "tenure-term"));
+        assert_eq!(target.timeout, None);
         assert!(!format!("{target:?}").contains("b=c"), "{target:?}");
     }
 
@@ -155,9 +131,8 @@ mod tests {
 
     #[test]
     fn all_that_is_wrong_is_told_at_once_and_without_values() {
-        let complaints =
-            read(&[(URL, "S3CRET"), (TIMEOUT, "S3CRET"), (TERM_HEADER, "S3CRET x")]).unwrap_err();
-        assert_eq!(settings(&complaints), [URL, TIMEOUT, TERM_HEADER]);
+        let complaints = read(&[(URL, "S3CRET"), (TIMEOUT, "S3CRET")]).unwrap_err();
+        assert_eq!(settings(&complaints), [URL, TIMEOUT]);
         assert!(!Complaint::sentences(&complaints).contains("S3CRET"), "{complaints:?}");
         assert!(complaints.iter().all(|c| !c.problem.is_empty() && !c.advice.is_empty()));
     }
@@ -200,25 +175,5 @@ mod tests {
         for wrong in ["0s", "5", "soon"] {
             assert_eq!(settings(&read(wrong).unwrap_err()), [TIMEOUT], "{wrong}");
         }
-    }
-
-    #[test]
-    fn the_term_has_a_header_of_its_own() {
-        let read = |header| read(&[(URL, "http://a"), (TERM_HEADER, header)]);
-        assert_eq!(read("X-Fence").unwrap().term_header, "x-fence");
-        for wrong in ["a b", "a:b", "ü", "Content-Length", "host", "Idempotency-Key", "webhook-id"]
-        {
-            assert_eq!(settings(&read(wrong).unwrap_err()), [TERM_HEADER], "{wrong}");
-        }
-        assert_eq!(read("ce-tenureterm").unwrap().term_header, "ce-tenureterm");
-    }
-
-    #[test]
-    fn no_header_carries_both_term_and_token() {
-        let read = |header| {
-            read(&[(URL, "http://a"), (TERM_HEADER, header), (TOKEN, "a"), (TOKEN_HEADER, "x-a")])
-        };
-        assert!(read("x-b").is_ok());
-        assert_eq!(settings(&read("X-A").unwrap_err()), [TOKEN_HEADER]);
     }
 }

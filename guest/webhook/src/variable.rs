@@ -4,14 +4,10 @@
 pub const URL: &str = "TENURE_HANDLER_URL";
 /// The longest that the call may take.
 pub const TIMEOUT: &str = "TENURE_HANDLER_TIMEOUT";
-/// The header that carries the term.
-pub const TERM_HEADER: &str = "TENURE_TERM_HEADER";
 /// A bearer token.
 pub const TOKEN: &str = "TENURE_HANDLER_TOKEN";
 /// A file that holds it, read again for each call.
 pub const TOKEN_FILE: &str = "TENURE_HANDLER_TOKEN_FILE";
-/// The header whose whole value it is, instead.
-pub const TOKEN_HEADER: &str = "TENURE_HANDLER_TOKEN_HEADER";
 /// Secrets that calls are signed with.
 pub const SECRET: &str = "TENURE_HANDLER_SECRET";
 /// A file that holds them, read again for each call.

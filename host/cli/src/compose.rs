@@ -71,7 +71,7 @@ fn summary(output: &Path, composed: &Composed) -> String {
         row(
             "filter",
             "it sees the environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, but with \
-             TENURE_HANDLER_* and TENURE_TERM_HEADER",
+             TENURE_HANDLER_*",
         );
     }
     row(

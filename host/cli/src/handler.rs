@@ -306,11 +306,10 @@ fn add(configuration: &mut Configuration, complaints: Vec<tenure_core::Complaint
 /// What only a component is given.
 fn of_component(configuration: &mut Configuration) -> Options {
     let allow = configuration.allow_list();
-    let term_header = configuration.term_header();
     let memory_limit = configuration.size(&MEMORY_LIMIT);
     let memory_limit = memory_limit.and_then(|bytes| usize::try_from(bytes).ok());
     let memory_limit = memory_limit.unwrap_or(USUAL_MEMORY);
-    Options { allow, term_header, memory_limit, ..Options::default() }
+    Options { allow, memory_limit, ..Options::default() }
 }
 
 async fn component(

@@ -18,7 +18,6 @@ mod names;
 mod permit;
 mod place;
 pub(crate) mod proxies;
-mod term;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tls;
@@ -31,5 +30,4 @@ pub(crate) use budget::{Budget, FIELDS, OPEN_BODY, weight};
 pub(crate) use client::Clients;
 pub(crate) use gate::{Answers, Gate, Policy};
 pub(crate) use names::Names;
-pub use term::{InvalidTermHeader, TermHeader};
 pub(crate) use turn::Outlet;

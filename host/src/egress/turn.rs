@@ -5,9 +5,8 @@ use super::lookup::{Directory, Lookups, Machine};
 use super::names::Names;
 use super::permit::{Permit, Revoke};
 use super::place::{Place, REQUEST, connect_within};
-use super::term::reads_as;
 use super::wire::Wire;
-use super::{Authorities, TermHeader, tls};
+use super::{Authorities, tls};
 use crate::causes::BoxError;
 use crate::deadline::Deadline;
 use crate::future::BoxFuture;
@@ -26,7 +25,7 @@ use std::future::ready;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tenure_webhook::{ELECTION_HEADER, election_value};
+use tenure_webhook::{ELECTION_HEADER, TERM_HEADER, election_value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
@@ -55,7 +54,6 @@ const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// What all turns of a handler have in common.
 pub(crate) struct Outlet {
-    term: TermHeader,
     tcp: HttpConnector<Lookups>,
     /// Who is trusted beside whom the platform trusts.
     authorities: Arc<Authorities>,
@@ -88,16 +86,12 @@ pub(super) struct Courier {
 }
 
 impl Outlet {
-    pub(crate) fn new(term: TermHeader, names: Names) -> Self {
-        Self::with_directory(term, names, Machine)
+    pub(crate) fn new(names: Names) -> Self {
+        Self::with_directory(names, Machine)
     }
 
     /// Asks `directory` about names and addresses.
-    pub(super) fn with_directory(
-        term: TermHeader,
-        names: Names,
-        directory: impl Directory,
-    ) -> Self {
+    pub(super) fn with_directory(names: Names, directory: impl Directory) -> Self {
         let mut tcp = HttpConnector::new_with_resolver(Lookups::new(names, directory));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -106,7 +100,7 @@ impl Outlet {
         tcp.set_keepalive_interval(Some(ASK_AGAIN));
         tcp.set_keepalive_retries(Some(ASKED));
         let permits = watch::Sender::new(());
-        Self { term, tcp, authorities: Arc::default(), tls: Arc::default(), permits }
+        Self { tcp, authorities: Arc::default(), tls: Arc::default(), permits }
     }
 
     /// Trusts `authorities` beside the platform's.
@@ -133,7 +127,7 @@ impl Outlet {
         let election = HeaderValue::try_from(election_value(election));
         let election = election.unwrap_or(HeaderValue::from_static(""));
         let stamps = [
-            (self.term.name().clone(), term.into()),
+            (HeaderName::from_static(TERM_HEADER), term.into()),
             (HeaderName::from_static(ELECTION_HEADER), election),
         ];
         let courier = Arc::new(Courier {
@@ -191,6 +185,14 @@ impl Courier {
         }
         REQUEST.scope((place, connect_within), self.client.request(request)).await
     }
+}
+
+/// Returns true if a server may take the header `name` for `stamp`: many replace every character that is
+/// no letter or digit by the same one, for example `_`, before an application reads the name.
+fn reads_as(stamp: &HeaderName, name: &HeaderName) -> bool {
+    let plain = |byte: u8| if byte.is_ascii_alphanumeric() { byte } else { b'-' };
+    let plain = |name: &HeaderName| name.as_str().bytes().map(plain).collect::<Vec<_>>();
+    plain(name) == plain(stamp)
 }
 
 /// Makes connections that write under the permit.

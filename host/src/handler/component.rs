@@ -7,7 +7,7 @@ use crate::clock::{Clock, Reading};
 use crate::component::{self, Context, Engine, Grant, Kept, Output, leader};
 use crate::contract::{LEADER_HANDLER, Turn};
 use crate::deadline::Deadline;
-use crate::egress::{AllowList, Answers, Budget, Gate, Names, Outlet, Policy, TermHeader};
+use crate::egress::{AllowList, Answers, Budget, Gate, Names, Outlet, Policy};
 use crate::trace_parent::TraceParent;
 use std::fmt;
 use std::path::Path;
@@ -37,9 +37,6 @@ pub struct Options {
     /// Where it may send requests to. Names that resolve to an address of this machine or of its link, or to Azure's
     /// wire server, are refused all the same: these are allowed by address only.
     pub allow: AllowList,
-    /// The header that carries the term in each of its requests; `tenure-election` carries the
-    /// election. What it puts there itself is replaced.
-    pub term_header: TermHeader,
     /// Called with each line that it writes to standard output and standard error, and with what
     /// the host has to say about its requests (`tenure: …`).
     ///
@@ -58,7 +55,6 @@ impl Default for Options {
         Self {
             env: Vec::new(),
             allow: AllowList::default(),
-            term_header: TermHeader::default(),
             output: None,
             memory_limit: MEMORY_LIMIT,
         }
@@ -160,7 +156,7 @@ impl ComponentHandler {
             world,
             env: options.env,
             policy: Arc::new(policy),
-            outlet: Outlet::new(options.term_header, Names::OfOthers),
+            outlet: Outlet::new(Names::OfOthers),
             lines: HandlerLines::new(options.output, clock.reading()),
             memory_limit: options.memory_limit,
             clock: clock.reading(),

@@ -70,10 +70,8 @@ impl WebhookHandler {
             }]
         })?;
         let policy = Policy { allow, patience: PATIENCE, answers: Answers::Streamed(u64::MAX) };
-        // It was judged together with the URL.
-        let term_header = target.term_header().parse().unwrap_or_default();
         // A sidecar is reached by `localhost`.
-        let outlet = Outlet::new(term_header, Names::OfAll).trusting(authorities);
+        let outlet = Outlet::new(Names::OfAll).trusting(authorities);
         Ok(Self {
             target,
             variables: Arc::new(variables),

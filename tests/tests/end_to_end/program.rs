@@ -73,8 +73,6 @@ fn everything_that_is_wrong_is_said_at_once_and_nothing_is_sent() {
         "http://a/path",
         "--env",
         "NOVALUE",
-        "--term-header",
-        "Content-Length",
         "--ca-file",
         "/nowhere/ca.pem",
     ];
@@ -99,7 +97,6 @@ fn a_variable_is_named_where_no_option_was_given() {
         ("TENURE_MAX_FAILURES", "many"),
         ("TENURE_COOL_DOWN", "1d"),
         ("TENURE_GRACE", "2h"),
-        ("TENURE_TERM_HEADER", "Host"),
         ("TENURE_MEMORY_LIMIT", "1KiB"),
         ("TENURE_CA_FILE", "/nowhere/ca.pem"),
     ];

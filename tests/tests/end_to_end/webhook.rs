@@ -116,7 +116,7 @@ async fn each_slot_is_called_once_and_terms_rise() {
     let receiver = Receiver::start(StatusCode::OK).await;
     let mut ada = start(&group, "ada", &["--webhook", &receiver.url()]);
     ada.event("elected", SOON).await;
-    let mut ben = command(&group, "ben", &["--term-header", "x-fence"]);
+    let mut ben = command(&group, "ben", &[]);
     ben.env("TENURE_HANDLER_URL", receiver.url());
     let mut ben = Candidate::spawn("ben", ben).unwrap();
     ben.event("following", SOON).await;
@@ -132,9 +132,7 @@ async fn each_slot_is_called_once_and_terms_rise() {
     let terms: Vec<_> = calls.iter().map(|(_, turn)| turn["term"].as_u64().unwrap()).collect();
     assert!(terms.is_sorted() && terms.first() < terms.last(), "{terms:?}");
     for (headers, turn) in &calls {
-        let of_ada = turn["term"] == terms[0];
-        let header = if of_ada { "tenure-term" } else { "x-fence" };
-        assert_eq!(headers[header], turn["term"].to_string().as_str());
+        assert_eq!(headers["tenure-term"], turn["term"].to_string().as_str());
         assert_eq!(headers["tenure-election"], group.election.as_str());
         assert_eq!(turn["election"], group.election.as_str());
         let key = format!("devstoreaccount1/{}/{}", group.election, turn["slot"].as_str().unwrap());
@@ -386,12 +384,11 @@ fn what_makes_no_sense_for_the_kind_of_work_is_told() {
 #[test]
 fn what_is_wrong_is_told_all_at_once_and_without_the_url() {
     let bad = format!("https://user:{SECRET}@example.com/{SECRET}");
-    let more = ["--every", "5s", "--webhook-timeout", "soon", "--term-header", "host"];
+    let more = ["--every", "5s", "--webhook-timeout", "soon"];
     let said = refused(&[&["--webhook", &bad][..], &more].concat(), &[]);
     for problem in [
         "--webhook\n    has a user or password (a part before @)",
         "--webhook-timeout soon\n    is not a duration",
-        "--term-header host\n    names a header that has another meaning",
     ] {
         assert!(said.contains(problem), "{problem}: {said}");
     }

@@ -8,7 +8,6 @@ use crate::settings::table::{
 use std::path::Path;
 use std::time::Duration;
 use tenure::contract;
-use tenure::egress::TermHeader;
 
 /// Settings of a command as these arguments give them, and nobody complained yet.
 fn of_command(command: &str, arguments: &[&str]) -> Configuration {
@@ -188,21 +187,6 @@ fn a_word_is_one_of_those_that_are_known() {
     assert_eq!(wrong.word(&LOG), "text");
     assert_eq!(sources(&wrong), ["--log xml"]);
     assert_eq!(wrong.complaints[0].problem, "\"xml\" is not one of: text, json");
-}
-
-#[test]
-fn a_header_that_cannot_carry_the_term_is_told() {
-    assert_eq!(given(&[]).term_header(), TermHeader::default());
-    let header = given(&["--term-header", "X-Fence"]).term_header();
-    assert_eq!(header, "x-fence".parse().unwrap());
-    for wrong in ["a b", "Host"] {
-        let mut configuration = given(&["--term-header", wrong]);
-        assert_eq!(configuration.term_header(), TermHeader::default());
-        assert_eq!(sources(&configuration), [format!("--term-header {wrong}")]);
-    }
-    let mut empty = given(&["--term-header", ""]);
-    assert_eq!(empty.term_header(), TermHeader::default());
-    assert_eq!(sources(&empty), ["--term-header"]);
 }
 
 #[test]

@@ -4,12 +4,12 @@ use super::Configuration;
 use crate::complaint::shown;
 #[cfg(unix)]
 use crate::settings::table::STOP_TIME;
-use crate::settings::table::{ALLOW_HOST, ENV, TERM_HEADER};
+use crate::settings::table::{ALLOW_HOST, ENV};
 #[cfg(unix)]
 use crate::stop_time;
 #[cfg(unix)]
 use std::time::Duration;
-use tenure::egress::{AllowList, InvalidTermHeader, TermHeader};
+use tenure::egress::AllowList;
 #[cfg(unix)]
 use tenure::program::command;
 
@@ -50,16 +50,6 @@ impl Configuration {
             self.complain_at(source, problem, &advice);
         }
         list
-    }
-
-    /// The header that carries the term.
-    pub(crate) fn term_header(&mut self) -> TermHeader {
-        let Some(text) = self.given.text(&TERM_HEADER) else { return TermHeader::default() };
-        text.parse().unwrap_or_else(|problem: InvalidTermHeader| {
-            let problem = format!("\"{}\": {problem}", shown(&text));
-            self.complain(&TERM_HEADER, &problem, TERM_HEADER.advice);
-            TermHeader::default()
-        })
     }
 
     /// The environment of a handler.

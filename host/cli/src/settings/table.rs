@@ -316,13 +316,6 @@ settings! {
         more: "See [Who calls](handlers.md#who-calls). In `tenure.wasm` too",
         heading: WORK, ..ROW
     };
-    WEBHOOK_TOKEN_HEADER = Setting {
-        name: "webhook-token-header", variable: webhook::TOKEN_HEADER, kind: Kind::Text("NAME"),
-        default: "authorization, with Bearer before the token", works: &[Work::Webhook],
-        help: "The header for that token, like x-api-key; its value is then the token alone",
-        more: "In `tenure.wasm` too",
-        heading: WORK, ..ROW
-    };
     WEBHOOK_SECRET_FILE = Setting {
         name: "webhook-secret-file", variable: webhook::SECRET_FILE, content: webhook::SECRET,
         kind: Kind::File, works: &[Work::Webhook],
@@ -523,15 +516,6 @@ settings! {
         help: "A host that the handler may send requests to. This machine, its link-local network and \
                Azure's wire server (168.63.129.16) must be given as addresses, not as names. Repeatable",
         advice: "give a host as in example.com, https://example.com:8443 or [::1]:8080",
-        heading: WORK, ..ROW
-    };
-    TERM_HEADER = Setting {
-        name: "term-header", variable: webhook::TERM_HEADER, kind: Kind::Text("NAME"),
-        default: "tenure-term", works: &[Work::Component, Work::Webhook],
-        help: "The header that carries the term in each request of the handler, and in each call of --webhook, for \
-               sinks that refuse an earlier leader",
-        more: "Choose a name that has no other meaning in HTTP",
-        advice: "give a name of your own, like x-fencing-token, or leave it out",
         heading: WORK, ..ROW
     };
     MEMORY_LIMIT = Setting {

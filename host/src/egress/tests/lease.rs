@@ -2,7 +2,7 @@
 //! by hand, and one thread, so that other tasks run only where a test waits.
 
 use super::super::gate::Gate;
-use super::super::{Names, Outlet, TermHeader};
+use super::super::{Names, Outlet};
 use super::{Answers, Budget, for_ever, policy, turn_gate};
 use crate::clock::Clock;
 use crate::deadline::Deadline;
@@ -186,7 +186,7 @@ async fn nothing_is_sent_after_the_end_of_the_turn() {
 #[tokio::test]
 async fn a_turn_is_over_when_its_connections_are_closed() {
     let listener = listen();
-    let outlet = Outlet::new(TermHeader::default(), Names::OfOthers);
+    let outlet = Outlet::new(Names::OfOthers);
     assert!(poll_once(pin!(outlet.closed())).await.is_ready(), "there was no turn");
     let connections = outlet.open(7, "jobs/report", for_ever());
     let policy = policy(&listener.local_addr().unwrap().to_string(), Answers::Streamed(1000));

@@ -3,8 +3,8 @@
 use super::super::lookup::{Directory, LOOKUPS};
 use super::super::turn::AT_A_TIME;
 use super::{
-    Answers, Budget, Connections, Gate, Names, Outlet, TermHeader, component_gate, for_ever,
-    policy, send, server,
+    Answers, Budget, Connections, Gate, Names, Outlet, component_gate, for_ever, policy, send,
+    server,
 };
 use crate::egress::{AllowList, Policy};
 use http_body_util::{BodyExt, Empty};
@@ -67,7 +67,7 @@ impl Directory for Arc<Resolver> {
 }
 
 fn outlet(silence: &Silence) -> Outlet {
-    Outlet::with_directory(TermHeader::default(), Names::OfOthers, silence.0.clone())
+    Outlet::with_directory(Names::OfOthers, silence.0.clone())
 }
 
 fn turn(outlet: &Outlet, names: &[String]) -> (Gate, Connections) {

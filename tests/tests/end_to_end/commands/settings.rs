@@ -78,9 +78,9 @@ fn mistakes_that_need_no_component_are_reported_before_it_is_compiled() {
 
 #[test]
 fn what_makes_no_sense_for_the_kind_of_work_is_told() {
-    let given = ["--allow-host", "a", "--term-header", "x-term", "--memory-limit", "1GiB"];
+    let given = ["--allow-host", "a", "--memory-limit", "1GiB"];
     let said = refused(&[&given[..], &["--", "true"]].concat(), &[]);
-    for flag in ["--allow-host", "--term-header", "--memory-limit"] {
+    for flag in ["--allow-host", "--memory-limit"] {
         assert!(said.contains(&format!("{flag}\n    this is for a component")), "{flag}: {said}");
     }
     let said = refused(&["--handler", BEAT_HANDLER, "--stop-time", "3s"], &[]);

@@ -36,7 +36,7 @@ async fn a_slot_is_run_once_by_ten_ticks_at_once_in_three_replicas() {
 
 #[tokio::test]
 async fn the_turn_is_told_to_the_endpoint_and_to_the_caller() {
-    let world = World::new(&[("TENURE_TERM_HEADER", "x-fence")]).await;
+    let world = World::new(&[]).await;
     world.begin().await;
     let answer = tick(&world.replica("a")).await;
     assert_eq!((answer.status, &answer.json["outcome"]), (200, &json!("succeeded")), "{answer:?}");
@@ -44,7 +44,7 @@ async fn the_turn_is_told_to_the_endpoint_and_to_the_caller() {
     for member in ["term", "slot", "attempt", "value", "past_due", "missed"] {
         assert_eq!(body[member], answer.json[member], "{member}");
     }
-    assert_eq!(headers["x-fence"], answer.json["term"].to_string());
+    assert_eq!(headers["tenure-term"], answer.json["term"].to_string());
     assert_eq!(headers["tenure-election"], "leases/universal");
     let key =
         format!("devstoreaccount1/leases/universal/{}", answer.json["slot"].as_str().unwrap());
@@ -131,7 +131,6 @@ async fn work_that_cannot_be_done_costs_no_slot() {
         ("TENURE_HANDLER_URL", "http://sink.example/<S3CRET>"),
         ("TENURE_HANDLER_URL", "http://sink.example:65536/S3CRET"),
         ("TENURE_HANDLER_TIMEOUT", "soon"),
-        ("TENURE_TERM_HEADER", "content-length"),
     ] {
         let wrong = replica.with(setting, value);
         let answer = tick(&wrong).await;

@@ -248,12 +248,11 @@ fn what_cannot_be_trusted_is_told_before_anything_is_sent() {
     let given: Vec<_> = given.iter().map(String::as_str).collect();
     let path = files.path("secret");
     let secret = format!("--webhook-secret-file {}\n    is not whsec_", path.display());
-    let header = "--webhook-token-header ce-id\n    names a header that has another meaning";
-    let more = ["--every", "5s", "--webhook-token-header", "ce-id"];
-    let said = refused(&[&given[..], &more].concat(), &[]);
-    assert!(said.contains(&secret) && said.contains(header), "{said}");
+    let all = [&given[..], &["--every", "5s"]].concat();
+    let said = refused(&all, &[]);
+    assert!(said.contains(&secret), "{said}");
     fs::remove_file(files.path("token")).unwrap();
-    let said = refused(&[&given[..], &more[..2]].concat(), &[]);
+    let said = refused(&all, &[]);
     let token = format!("the file {} is not there", files.path("token").display());
     assert!(said.contains(&secret) && said.contains(&token), "{said}");
     let variables = [("TENURE_HANDLER_SECRET", "S3CRET"), ("TENURE_HANDLER_TOKEN", "a b")];

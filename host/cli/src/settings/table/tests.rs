@@ -103,8 +103,6 @@ fn defaults_are_those_of_the_program() {
     assert_eq!(duration(&STOP_TIME), tenure::program::command::STOP_TIME);
     let memory: bytesize::ByteSize = MEMORY_LIMIT.default.parse().unwrap();
     assert_eq!(usize::try_from(memory.as_u64()), Ok(tenure::handler::MEMORY_LIMIT));
-    let header: tenure::egress::TermHeader = TERM_HEADER.default.parse().unwrap();
-    assert_eq!(header, tenure::egress::TermHeader::default());
     for setting in [&LOG, &LOG_LEVEL] {
         assert!(matches!(setting.kind, Kind::OneOf(words) if words.contains(&setting.default)));
     }
