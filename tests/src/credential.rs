@@ -13,7 +13,7 @@ use tokio::process::Command;
 use crate::token::{bearer, token};
 
 /// How the names of variables begin that name a store or hold a credential.
-const PREFIXES: [&str; 3] = ["AZURE_", "IDENTITY_", "TENURE_SECOND_KEY"];
+const PREFIXES: [&str; 2] = ["AZURE_", "IDENTITY_"];
 
 /// How long tokens last: longer than any scenario.
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -118,7 +118,7 @@ impl Credential {
 #[must_use]
 pub fn with_sas(connection_string: &str, scope: Scope, permissions: &str) -> String {
     let account = Account::from_connection_string(connection_string).expect("a good one");
-    let Known::SharedKey(key, _) = account.credential() else { panic!("{account:?} has no key") };
+    let Known::SharedKey(key) = account.credential() else { panic!("{account:?} has no key") };
     let mut terms = Terms::new(scope, permissions, Utc::now() + TimeDelta::hours(1));
     terms.protocol = account.origin().starts_with("https:").then(|| "https".to_owned());
     let endpoint = format!("{}{}", account.origin(), account.prefix());

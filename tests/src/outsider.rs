@@ -226,7 +226,7 @@ fn signed(
     let mut headers: Vec<(String, String)> =
         fixed.iter().chain(headers).map(|(n, v)| (n.to_string(), v.to_string())).collect();
     let to_sign = string_to_sign(method, path, &decoded_query(query), &headers, account.name());
-    let Credential::SharedKey(key, _) = account.credential() else { panic!("an account key") };
+    let Credential::SharedKey(key) = account.credential() else { panic!("an account key") };
     let signature = authorization(account.name(), key, &to_sign);
     headers.push(("authorization".into(), signature));
     headers

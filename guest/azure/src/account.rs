@@ -9,7 +9,6 @@ use core::fmt;
 use super::credential::{Authorization, Credential, Pass};
 use super::endpoint::Endpoint;
 use super::problem::Problem;
-use super::shared_key::Key;
 use tenure_base::prelude::*;
 
 /// An account that requests can be sent to and authorised for. `Debug` prints name and endpoint only.
@@ -46,15 +45,6 @@ impl Account {
         let name = name.map_or_else(|| endpoint.account(), Into::into);
         let account = Account { name, endpoint, credential };
         if problems.is_empty() { Ok(account) } else { Err(problems) }
-    }
-
-    /// Gives an account that has a key its second one.
-    #[must_use]
-    pub fn with_second_key(mut self, second: Key) -> Account {
-        if let Credential::SharedKey(_, other) = &mut self.credential {
-            *other = Some(second);
-        }
-        self
     }
 
     /// The account's name, as it is signed.

@@ -9,9 +9,8 @@ use super::shared_key::Key;
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one of it in a call")]
 pub enum Credential {
-    /// The account's key: every request is signed. An account has two, so that one can be replaced
-    /// while the other is in use.
-    SharedKey(Key, Option<Key>),
+    /// A key of the account: every request is signed.
+    SharedKey(Key),
     /// A shared access signature: it goes into the query of every request.
     Sas(Sas),
     /// A token of Microsoft Entra ID that somebody else asked for.
@@ -20,13 +19,11 @@ pub enum Credential {
     Identity(Identity),
 }
 
-/// What a candidate has in hand at a moment: which of its keys, or which token.
+/// What a candidate has in hand at a moment: its credential, or a token that it asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pass {
     /// What the settings say.
     Own,
-    /// The second key.
-    SecondKey,
     /// A token that was asked for.
     Token(Secret),
 }
@@ -48,8 +45,7 @@ impl Credential {
     /// What a request is authorised with by that pass.
     pub fn authorization<'a>(&'a self, pass: &'a Pass) -> Authorization<'a> {
         match (self, pass) {
-            (Self::SharedKey(_, Some(second)), Pass::SecondKey) => Authorization::SharedKey(second),
-            (Self::SharedKey(key, _), _) => Authorization::SharedKey(key),
+            (Self::SharedKey(key), _) => Authorization::SharedKey(key),
             (Self::Sas(sas), _) => Authorization::Sas(sas),
             (Self::Token(token), _) | (Self::Identity(_), Pass::Token(token)) => {
                 Authorization::Bearer(token)

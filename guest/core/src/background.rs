@@ -281,7 +281,7 @@ pub(super) fn side_blob_answered(
 ) {
     let (now, settings) = (context.now, context.settings);
     if answered.answer().is_some_and(|answer| context.changes_credential(answer)) {
-        // The request is still due, and goes out again with another key or token.
+        // The request is still due, and goes out again with another token.
         return credential_changed(phase, now);
     }
     if blob == SideBlob::Candidates {

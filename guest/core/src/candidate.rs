@@ -23,7 +23,7 @@ use super::background;
 use super::chance::Chance;
 use super::context::{Answered, Beside, Context, Effects, Gained, Outgoing, State, Todo};
 use super::credential_state::{CredentialState, Fetched};
-use super::environment::Files;
+use super::environment::SecretFile;
 use super::events;
 use super::failure::Failure;
 use super::handing_over::{wind_down_limit, winds_down};
@@ -50,7 +50,7 @@ use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
 /// The version of the state; bytes of another one count as none.
-const VERSION: u8 = 23;
+const VERSION: u8 = 24;
 
 /// A clock that is further off than this explains a refused signature.
 const SKEW: TimeDelta = TimeDelta::minutes(5);
@@ -96,8 +96,8 @@ impl<'s> Step<'s> {
             let state = State { nonce, listing, ..State::default() };
             (Phase::Watching(Watch::at(elapsed)), state)
         });
-        if state.files != settings.files {
-            state.files = settings.files.clone();
+        if state.file != settings.file {
+            state.file = settings.file.clone();
             state.credential_state.changed();
             background::credential_changed(&mut phase, elapsed);
         }
@@ -371,9 +371,9 @@ fn skew_explains(answer: &Answer, wall: DateTime<Utc>, context: &mut Context<'_>
     true
 }
 
-/// What the files said when they were last good.
-pub(super) fn files_of(state: &[u8]) -> Option<Files> {
-    recall(&Postponed::read(state).state).map(|(_, state)| state.files)
+/// The file with the secret, as it was when it was last good.
+pub(super) fn file_of(state: &[u8]) -> Option<SecretFile> {
+    recall(&Postponed::read(state).state).and_then(|(_, state)| state.file)
 }
 
 /// Whether these bytes are the state of a candidate.

@@ -8,7 +8,7 @@ use super::announcement::QUICK;
 use super::beside::{InFlight, Of};
 use super::chance::{Chance, jittered};
 use super::credential_state::{CredentialState, Fetch};
-use super::environment::Files;
+use super::environment::SecretFile;
 use super::failover::Failover;
 use super::failure::Failure;
 use super::follower::Follower;
@@ -51,7 +51,7 @@ pub(super) struct State {
     pub reported: Reported,
     pub credential_state: CredentialState,
     /// What the files of the settings said when they were last good.
-    pub files: Files,
+    pub file: Option<SecretFile>,
     /// The newest turns that were put forward, and whether the host was given them.
     pub began: Began,
     /// The account keeps every version of a blob, and would keep every beat.
@@ -235,7 +235,7 @@ impl Context<'_> {
     }
 
     /// Takes notice of an answer for the credential. Returns true if the same request is worth sending again at once,
-    /// with another key or token.
+    /// with another token.
     pub fn changes_credential(&mut self, answer: &Answer) -> bool {
         let credential = self.settings.account.credential();
         let problem = self.state.credential_state.answered(credential, answer, self.now);

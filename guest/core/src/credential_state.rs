@@ -1,5 +1,4 @@
-//! What a candidate authorises its requests with: which key of the account, or which token, and when
-//! to ask for the next one.
+//! The token that a candidate authorises its requests with, and when to ask for the next one.
 //!
 //! A token is renewed long before it expires. One that cannot be renewed is a problem, and harms nobody
 //! while the old one is good.
@@ -48,15 +47,12 @@ pub struct Fetch {
 /// The answer to one: status, body, and the time of day.
 pub type Fetched = Result<(u16, Vec<u8>), Failure>;
 
-/// What a candidate keeps for its credential between requests: a token, and which key is good.
+/// What a candidate keeps for its credential between requests.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CredentialState {
     token: Option<Held>,
     /// When to ask for a token again, after it failed.
     pace: Option<Pace>,
-    second_key: bool,
-    /// Both keys were refused since the last request that was not.
-    both_refused: bool,
     /// Number of times that the key or token in use was replaced. Wraps around.
     changes: u32,
 }
@@ -79,7 +75,6 @@ impl CredentialState {
                 Some(Pass::Token(held.secret.clone()))
             }
             (Credential::Identity(_), _) => None,
-            (Credential::SharedKey(_, Some(_)), _) if self.second_key => Some(Pass::SecondKey),
             _ => Some(Pass::Own),
         }
     }
@@ -160,48 +155,24 @@ impl CredentialState {
         }
     }
 
-    /// Takes notice of an answer of the service. Says so when the same request is worth sending again
-    /// at once, with something else in hand.
+    /// Takes notice of an answer of the service. Returns a problem if the same request is worth sending again
+    /// at once, with another token.
     pub fn answered(
         &mut self,
         credential: &Credential,
         answer: &Answer,
         now: Moment,
     ) -> Option<Problem> {
-        let code = answer.code.as_deref().unwrap_or("");
-        match (credential, answer.status) {
-            (Credential::SharedKey(_, Some(_)), 403) if code == "AuthenticationFailed" => {
-                // Each key has one try; then it is something else.
-                self.second_key = !self.second_key;
-                self.changed();
-                if core::mem::replace(&mut self.both_refused, true) {
-                    return None;
-                }
-                let (refused, other) = if self.second_key { (1, 2) } else { (2, 1) };
-                let detail = format!(
-                    "key {refused} of the account is refused, so key {other} is used now; \
-                     if key {refused} was regenerated, give this candidate the new one"
-                );
-                Some(Problem { class: ProblemClass::Refused, detail })
-            }
-            (Credential::SharedKey(..), status) if status != 403 => {
-                self.both_refused = false;
-                None
-            }
-            // Revoked, or the directory has other ideas of its end.
-            (Credential::Identity(identity), 401) => {
-                let old = self.token.as_ref().is_some_and(|held| now >= held.since + YOUNG);
-                if !old {
-                    return None;
-                }
-                self.token = None;
-                let name = identity.name();
-                let detail =
-                    format!("the service refused the token of {name}; a new one is requested");
-                Some(Problem { class: ProblemClass::Refused, detail })
-            }
-            _ => None,
+        let Credential::Identity(identity) = credential else { return None };
+        // Revoked, or the directory has another end for it.
+        let old = self.token.as_ref().is_some_and(|held| now >= held.since + YOUNG);
+        if answer.status != 401 || !old {
+            return None;
         }
+        self.token = None;
+        let name = identity.name();
+        let detail = format!("the service refused the token of {name}; a new one is requested");
+        Some(Problem { class: ProblemClass::Refused, detail })
     }
 }
 

@@ -66,36 +66,18 @@ impl<F: Fn(&str) -> Option<String>> Environment for F {
     }
 }
 
-/// What files said, by their paths.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Files(Vec<File>);
-
+/// A file with a secret, as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct File {
-    path: String,
+pub struct SecretFile {
+    pub(super) path: String,
     #[serde(with = "tenure_azure::secret::revealed")]
-    text: Secret,
+    pub(super) text: Secret,
 }
 
-impl Files {
-    pub(super) fn add(&mut self, path: String, text: Secret) {
-        self.0.push(File { path, text });
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(super) fn get(&self, path: &str) -> Option<&Secret> {
-        self.0.iter().find(|file| file.path == path).map(|file| &file.text)
-    }
-}
-
-/// An environment in which the files say what they once said, all of them: what belongs together was good
-/// together.
+/// An environment in which the file has its former content.
 pub(super) struct Remembered<'e> {
     pub environment: &'e dyn Environment,
-    pub files: &'e Files,
+    pub file: &'e SecretFile,
 }
 
 impl Environment for Remembered<'_> {
@@ -104,6 +86,6 @@ impl Environment for Remembered<'_> {
     }
 
     fn file(&self, path: &str) -> Result<Secret, Unreadable> {
-        self.files.get(path).cloned().ok_or(Unreadable::Missing)
+        if self.file.path == path { Ok(self.file.text.clone()) } else { Err(Unreadable::Missing) }
     }
 }

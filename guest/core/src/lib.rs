@@ -77,7 +77,7 @@ pub use candidate::{Begins, Step};
 pub use chance::{Chance, lease_id as fresh_lease_id};
 pub use context::{Ask, Beside, Todo};
 pub use credential_state::{CredentialState, Fetch, Fetched, LONGEST_FETCH};
-pub use environment::{Environment, Files, Unreadable, read_secret};
+pub use environment::{Environment, SecretFile, Unreadable, read_secret};
 pub use failover::Failover;
 pub use failure::{Failure, FailureKind};
 pub use failure_policy::FailurePolicy;

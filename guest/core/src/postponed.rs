@@ -6,8 +6,8 @@
 use core::mem::discriminant;
 use core::time::Duration;
 
-use super::candidate::{files_of, recalls};
-use super::environment::{Environment, Files, Remembered};
+use super::candidate::{file_of, recalls};
+use super::environment::{Environment, Remembered};
 use super::problem::{Problem, ProblemClass};
 use super::report::{Event, Report, Role};
 use super::settings::{Complaint, Settings, variable};
@@ -18,10 +18,10 @@ use tenure_base::prelude::*;
 const PAUSE: Duration = Duration::from_secs(60);
 
 impl Settings {
-    /// As [`Settings::read`] for a candidate that has state: where the settings cannot be used,
-    /// because a file is just being replaced or replaced wrongly, all files are what they were when
-    /// they last could. So they are where a file leads to another account: the host granted the origins of the
-    /// account at the start, and the record is there. The complaints are reported beside that.
+    /// Reads the settings of a candidate that has state. If they are invalid because the file with the secret is
+    /// being replaced, or was replaced wrongly, its former content is used, and the complaints are reported. The same
+    /// is true of a file that leads to another account: the host granted the origins of the account at the start,
+    /// and the record is there.
     ///
     /// # Errors
     /// As [`Settings::read`].
@@ -30,12 +30,13 @@ impl Settings {
         state: Option<&[u8]>,
     ) -> Result<(Self, Vec<Complaint>), Vec<Complaint>> {
         let read = Self::read_from(&environment);
-        let files = state.and_then(files_of);
-        let replaced = |files: &Files| read.as_ref().is_ok_and(|read| read.files == *files);
-        let Some(files) = files.filter(|files| !replaced(files)) else {
+        let former = state.and_then(file_of);
+        let Some(former) = former
+            .filter(|former| read.as_ref().map_or(true, |read| read.file.as_ref() != Some(former)))
+        else {
             return read.map(|settings| (settings, Vec::new()));
         };
-        let remembered = Remembered { environment: &environment, files: &files };
+        let remembered = Remembered { environment: &environment, file: &former };
         match (Self::read_from(&remembered), read) {
             (Ok(before), Ok(settings)) if !before.has_account_of(&settings) => {
                 let complaints = vec![before.other_account(&settings, &environment)];

@@ -9,7 +9,7 @@ use core::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::agenda::Agenda;
-use super::environment::{Environment, Files};
+use super::environment::{Environment, SecretFile};
 use super::failure_policy::FailurePolicy;
 use super::text::{LONGEST_ADDRESS, LONGEST_NAME, is_plain};
 use super::timings::{Setting, Timings, Wanted};
@@ -81,10 +81,6 @@ pub mod variable {
     pub const KEY: &str = "AZURE_STORAGE_KEY";
     /// A file that holds it, read again in each step.
     pub const KEY_FILE: &str = "AZURE_STORAGE_KEY_FILE";
-    /// Its other key, used when the first is refused.
-    pub const SECOND_KEY: &str = "TENURE_SECOND_KEY";
-    /// A file that holds it, read again in each step.
-    pub const SECOND_KEY_FILE: &str = "TENURE_SECOND_KEY_FILE";
     /// A shared access signature, alone or with the address that it is for.
     pub const SAS_TOKEN: &str = "AZURE_STORAGE_SAS_TOKEN";
     /// A file that holds it, read again in each step.
@@ -93,8 +89,6 @@ pub mod variable {
     pub const AUTH_TOKEN: &str = "AZURE_STORAGE_AUTH_TOKEN";
     /// A file that holds it, read again in each step.
     pub const AUTH_TOKEN_FILE: &str = "AZURE_STORAGE_AUTH_TOKEN_FILE";
-    /// Which kind of credential to use, of several.
-    pub const CREDENTIAL: &str = "TENURE_CREDENTIAL";
     /// The application, or which managed identity of several.
     pub const CLIENT_ID: &str = "AZURE_CLIENT_ID";
     /// The directory of the application.
@@ -178,8 +172,8 @@ pub struct Settings {
     pub coordinates: bool,
     /// It is for a single invocation.
     pub one_shot: bool,
-    /// What the files say that the variables name.
-    pub files: Files,
+    /// The file with the secret of the credential, if there is one.
+    pub file: Option<SecretFile>,
     note: String,
 }
 
@@ -251,13 +245,13 @@ struct Reader<'e> {
     /// The lease where none is set.
     lease: Option<Duration>,
     complaints: Vec<Complaint>,
-    /// Those that were read.
-    files: Files,
+    /// The file with the secret of the credential.
+    file: Option<SecretFile>,
 }
 
 impl<'e> Reader<'e> {
     fn new(environment: &'e dyn Environment, lease: Option<Duration>) -> Self {
-        Self { environment, lease, complaints: Vec::new(), files: Files::default() }
+        Self { environment, lease, complaints: Vec::new(), file: None }
     }
 
     fn settings(self) -> Result<Settings, Vec<Complaint>> {
@@ -275,7 +269,7 @@ impl<'e> Reader<'e> {
         match (election, account, timings) {
             (Some(election), Some(chosen), Some(timings)) if reader.complaints.is_empty() => {
                 let Chosen { account, note } = chosen;
-                let (files, one_shot) = (reader.files, reader.lease.is_some());
+                let (file, one_shot) = (reader.file, reader.lease.is_some());
                 Ok(Settings {
                     election,
                     account,
@@ -288,7 +282,7 @@ impl<'e> Reader<'e> {
                     observes,
                     coordinates,
                     one_shot,
-                    files,
+                    file,
                     note,
                 })
             }

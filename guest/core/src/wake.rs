@@ -25,7 +25,7 @@ const STOPPING: Duration = Duration::from_secs(1);
 /// How often to see to a schedule that cannot be followed now.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// With secrets in files, a candidate is called so often at least, and reads them again.
+/// With its secret in a file, a candidate is called so often at least, and reads it again.
 const READ_AGAIN: Duration = Duration::from_secs(4);
 
 /// Whether the host comes first before this candidate goes on.
@@ -53,7 +53,7 @@ pub(super) fn spare_time(phase: &Phase, context: &Context<'_>) -> Duration {
 /// When to make the next step at the latest.
 pub(super) fn wake_up(phase: &Phase, context: &Context<'_>) -> Moment {
     let next = with_background(of_phase(phase, context), phase, context);
-    let over = matches!(phase, Phase::Left) || context.settings.files.is_empty();
+    let over = matches!(phase, Phase::Left) || context.settings.file.is_none();
     if over { next } else { next.min(context.now + READ_AGAIN) }
 }
 

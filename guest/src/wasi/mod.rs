@@ -283,7 +283,7 @@ fn ask_for_people(
 }
 
 /// One request outside an election, and the body of the answer. Sent again when it was refused, for then the clock may be
-/// wrong, or another key be right; and if so wanted when it got no answer.
+/// wrong or the token revoked; and, if `again_unanswered`, when it got no answer.
 fn ask(
     settings: &Settings,
     operation: Operation,
@@ -307,7 +307,7 @@ fn ask(
                     session.set_ahead(date - clock::wall());
                     is_corrected = true;
                 }
-                // The clock first: a key is not to blame before it is right.
+                // The clock first: a token is not to blame before it is right.
                 dated.is_some() || session.credential.answered(credential, answer, now()).is_some()
             }
         };

@@ -127,7 +127,7 @@ mod tests {
             ("TENURE_LAESE", Some("TENURE_LEASE")),
             ("TENURE_REQUEST_TIME_OUT", Some("TENURE_REQUEST_TIMEOUT")),
             ("tenure_lease", Some("TENURE_LEASE")),
-            ("TENURE_CREDENTAL", Some("TENURE_CREDENTIAL")),
+            ("TENURE_ELECTON", Some("TENURE_ELECTION")),
             ("TENURE_CONECTION_STRNG_FILE", None),
             ("TENURE_CONTROL_TOKN_FIL", Some("TENURE_CONTROL_TOKEN_FILE")),
             ("TENURE_POLL", None),

@@ -59,7 +59,7 @@ mod tests {
             "AZURE_STORAGE_AUTH_TOKEN",
             "Azure_Client_Secret",
             "Tenure_Control_Token",
-            "TENURE_SECOND_KEY",
+            "TENURE_HANDLER_SECRET",
             "notify_socket",
         ] {
             assert!(ours(name), "{name}");

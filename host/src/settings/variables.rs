@@ -32,10 +32,9 @@ pub mod names {
     /// business alone.
     pub const PREFIXES: [&str; 3] = ["TENURE_", "AZURE_", "IDENTITY_"];
 
-    /// Whether a setting says with what requests are authorised: all that platforms and the SDKs of Azure set, and
-    /// some of ours.
+    /// Returns true if platforms or the SDKs of Azure set this variable: it says how requests are authorised.
     pub(in crate::settings) fn is_of_a_credential(name: &str) -> bool {
-        !name.starts_with("TENURE_") || [CREDENTIAL, SECOND_KEY, SECOND_KEY_FILE].contains(&name)
+        !name.starts_with("TENURE_")
     }
 }
 

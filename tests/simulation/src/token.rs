@@ -76,7 +76,7 @@ pub fn read(request: &Request) -> Option<Millis> {
 
 /// The request of somebody whose token was checked, as the store takes it.
 pub fn signed(account: &Account, request: &Request, date: &str) -> Request {
-    let Credential::SharedKey(key, _) = account.credential() else { return request.clone() };
+    let Credential::SharedKey(key) = account.credential() else { return request.clone() };
     let mut request = request.clone();
     request.headers.retain(|(name, _)| name != "authorization");
     request.headers.push(("x-ms-date".into(), date.into()));

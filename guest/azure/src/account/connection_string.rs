@@ -159,7 +159,7 @@ fn emulator(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Account>
         endpoint.origin.push_str(":10000");
     }
     endpoint.prefix = format!("/{EMULATOR_NAME}");
-    let credential = Credential::SharedKey(Key::from_base64(EMULATOR_KEY)?, None);
+    let credential = Credential::SharedKey(Key::from_base64(EMULATOR_KEY)?);
     Some(Account { name: EMULATOR_NAME.into(), endpoint, credential })
 }
 
@@ -186,7 +186,7 @@ fn read_credential(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<C
     let (problem, advice) = match (pieces.get("AccountKey"), pieces.get("SharedAccessSignature")) {
         (Some(""), _) => ("AccountKey is empty", COPY_IT),
         (Some(text), _) => match Key::from_base64(text) {
-            Some(key) => return Some(Credential::SharedKey(key, None)),
+            Some(key) => return Some(Credential::SharedKey(key)),
             None => ("AccountKey is not base64, so a part of it is missing or changed", COPY_IT),
         },
         (None, Some(sas)) => match Sas::parse(sas) {

@@ -38,16 +38,16 @@ pub enum Kind {
     Imds,
 }
 
-/// The order of detection: what `TENURE_CREDENTIAL` calls it, and the variable that shows it.
-static ORDER: [(Kind, &str, &str); 8] = [
-    (Kind::ConnectionString, "connection-string", variable::CONNECTION_STRING),
-    (Kind::SharedKey, "shared-key", variable::KEY),
-    (Kind::Sas, "sas", variable::SAS_TOKEN),
-    (Kind::Token, "token", variable::AUTH_TOKEN),
-    (Kind::ClientSecret, "client-secret", variable::CLIENT_SECRET),
-    (Kind::WorkloadIdentity, "workload-identity", variable::FEDERATED_TOKEN_FILE),
-    (Kind::IdentityEndpoint, "identity-endpoint", variable::IDENTITY_ENDPOINT),
-    (Kind::Imds, "imds", variable::ACCOUNT),
+/// The order of detection, with the variable that each kind needs.
+static ORDER: [(Kind, &str); 8] = [
+    (Kind::ConnectionString, variable::CONNECTION_STRING),
+    (Kind::SharedKey, variable::KEY),
+    (Kind::Sas, variable::SAS_TOKEN),
+    (Kind::Token, variable::AUTH_TOKEN),
+    (Kind::ClientSecret, variable::CLIENT_SECRET),
+    (Kind::WorkloadIdentity, variable::FEDERATED_TOKEN_FILE),
+    (Kind::IdentityEndpoint, variable::IDENTITY_ENDPOINT),
+    (Kind::Imds, variable::ACCOUNT),
 ];
 
 const NO_ACCOUNT: &str = "set AZURE_STORAGE_CONNECTION_STRING (Azure portal: Access keys; UseDevelopmentStorage=true for \
@@ -67,25 +67,17 @@ impl Reader<'_> {
     }
 
     pub(super) fn account(&mut self) -> Option<Chosen> {
-        let forced = self.forced();
-        let set: Vec<Kind> =
-            ORDER.iter().map(|(kind, ..)| *kind).filter(|kind| self.is_set(*kind)).collect();
-        let Some(kind) = forced.or(set.first().copied()) else {
-            if self.given(variable::CREDENTIAL).is_none() {
-                let problem = "no storage account is given";
-                self.complain(variable::CONNECTION_STRING, problem, NO_ACCOUNT);
-            }
+        let set: Vec<_> =
+            ORDER.into_iter().filter(|(kind, name)| self.is_set(*kind, name)).collect();
+        let Some((kind, _)) = set.first().copied() else {
+            let problem = "no storage account is given";
+            self.complain(variable::CONNECTION_STRING, problem, NO_ACCOUNT);
             return None;
         };
         let account = match kind {
             Kind::ConnectionString => self.by_connection_string(),
             _ => self.named_account(kind),
-        };
-        let second = self.second_key(account.as_ref());
-        let account = match (account?, second) {
-            (account, Some(second)) => account.with_second_key(second),
-            (account, None) => account,
-        };
+        }?;
         if kind != Kind::Sas {
             self.agree_with_sas(&account);
         }
@@ -101,27 +93,12 @@ impl Reader<'_> {
                 "an election leases its blob and writes its record: make a SAS with sp=rcw";
             self.complain(setting, "the SAS does not permit writing (w)", advice);
         }
-        let note = note(kind, forced.is_some(), &set, &account);
+        let note = note(&set, &account);
         Some(Chosen { account, note })
     }
 
-    fn forced(&mut self) -> Option<Kind> {
-        let wanted = self.given(variable::CREDENTIAL)?;
-        let found = ORDER.iter().find(|(_, name, _)| wanted.trim() == *name);
-        if found.is_none() {
-            let names: Vec<_> = ORDER.iter().map(|(_, name, _)| *name).collect();
-            let names = names.join(", ");
-            let problem = "is not a kind of credential";
-            self.complain(variable::CREDENTIAL, problem, &format!("choose one of: {names}"));
-        }
-        found.map(|(kind, ..)| *kind)
-    }
-
-    /// Whether there is something of that kind.
-    fn is_set(&self, kind: Kind) -> bool {
-        let Some((.., name)) = ORDER.iter().find(|(known, ..)| *known == kind) else {
-            return false;
-        };
+    /// Returns true if the environment has a credential of that kind, which `name` shows.
+    fn is_set(&self, kind: Kind, name: &str) -> bool {
         self.given(name).is_some()
             || file_of(name).is_some_and(|file| self.given(file).is_some())
             || (kind == Kind::Imds && self.given(variable::SERVICE_ENDPOINT).is_some())
@@ -157,7 +134,7 @@ impl Reader<'_> {
         };
         let credential = match kind {
             Kind::Sas => sas.map(Credential::Sas),
-            Kind::SharedKey => self.key(variable::KEY).map(|key| Credential::SharedKey(key, None)),
+            Kind::SharedKey => self.key().map(Credential::SharedKey),
             Kind::Token => self.token().map(Credential::Token),
             _ => self.identity(kind, endpoint.as_ref()).map(Credential::Identity),
         };
@@ -206,25 +183,13 @@ impl Reader<'_> {
         }
     }
 
-    fn key(&mut self, name: &'static str) -> Option<Key> {
-        let Some(text) = self.secret(name) else { return self.missing(name) };
+    fn key(&mut self) -> Option<Key> {
+        let Some(text) = self.secret(variable::KEY) else { return self.missing(variable::KEY) };
         let key = Key::from_base64(text.reveal());
         if key.is_none() {
             let problem = "is not base64, so a part of it is missing or changed";
-            self.complain(name, problem, "copy it again from the account's page \"Access keys\"");
-        }
-        key
-    }
-
-    fn second_key(&mut self, account: Option<&Account>) -> Option<Key> {
-        let names = [variable::SECOND_KEY, variable::SECOND_KEY_FILE];
-        if names.iter().all(|name| self.given(name).is_none()) {
-            return None;
-        }
-        let key = self.key(variable::SECOND_KEY);
-        if account.is_some_and(|a| !matches!(a.credential(), Credential::SharedKey(..))) {
-            let problem = "is set, but the credential that is used is not an account key";
-            self.complain(variable::SECOND_KEY, problem, "leave it out");
+            let advice = "copy it again from the account's page \"Access keys\"";
+            self.complain(variable::KEY, problem, advice);
         }
         key
     }
@@ -314,7 +279,7 @@ impl Reader<'_> {
             .iter()
             .any(|complaint| complaint.setting == name || of_file == Some(complaint.setting));
         if !said {
-            let advice = "set it, or choose another credential with TENURE_CREDENTIAL";
+            let advice = "set it, or unset the other variables of this credential";
             self.complain(name, "is not set, and the credential needs it", advice);
         }
     }
@@ -352,8 +317,9 @@ impl Reader<'_> {
     }
 }
 
-/// Which credential is used, and why this one.
-fn note(kind: Kind, forced: bool, set: &[Kind], account: &Account) -> String {
+/// Names the credential that is used, and those of `set` that it takes precedence over.
+fn note(set: &[(Kind, &'static str)], account: &Account) -> String {
+    let Some(((kind, _), others)) = set.split_first() else { return String::new() };
     let what = match (kind, account.credential()) {
         (Kind::ConnectionString, Credential::Sas(_)) => "the SAS in the connection string",
         (Kind::ConnectionString, _) => "the key in the connection string",
@@ -365,14 +331,11 @@ fn note(kind: Kind, forced: bool, set: &[Kind], account: &Account) -> String {
         (Kind::IdentityEndpoint, _) => "the managed identity of this app (IDENTITY_ENDPOINT)",
         (Kind::Imds, _) => "the managed identity of this machine (IMDS)",
     };
-    let others = ORDER
-        .iter()
-        .filter(|(other, ..)| *other != kind && *other != Kind::Imds && set.contains(other));
-    let others: Vec<_> = others.map(|(.., variable)| *variable).collect();
-    let why = match (forced, others.as_slice()) {
-        (true, _) => ", as TENURE_CREDENTIAL says".to_string(),
-        (false, []) => String::new(),
-        (false, others) => {
+    let others = others.iter().filter(|(other, _)| *other != Kind::Imds);
+    let others: Vec<_> = others.map(|(_, variable)| *variable).collect();
+    let why = match others.as_slice() {
+        [] => String::new(),
+        others => {
             format!("; it takes precedence over {}, which is not used", others.join(", "))
         }
     };

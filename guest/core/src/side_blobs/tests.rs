@@ -1,6 +1,10 @@
 use super::*;
+use crate::chance::Chance;
 use chrono::DateTime;
+use core::time::Duration;
 use tenure_azure::credential::{Credential, Pass};
+use tenure_azure::endpoint::Endpoint;
+use tenure_azure::identity::{IMDS, Identity};
 use tenure_azure::metadata::Metadata;
 use tenure_azure::operation::Over;
 
@@ -122,19 +126,28 @@ fn a_blob_beside_has_a_name_that_blobs_can_have() {
     );
 }
 
+/// A chance that always falls the same way.
+struct Same;
+
+impl Chance for Same {
+    fn bits(&mut self) -> u64 {
+        7
+    }
+}
+
 #[test]
-fn a_session_keeps_the_key_that_is_good_and_the_clock() {
-    let key = tenure_azure::shared_key::Key::from_base64("a2V5").unwrap();
-    let credential = Credential::SharedKey(key.clone(), Some(key));
-    let refused = [("x-ms-error-code".to_string(), b"AuthenticationFailed".to_vec())];
-    let refused = Answer::read(&read(), 403, &refused);
+fn a_session_keeps_the_token_and_the_clock() {
+    let zero = Duration::ZERO;
+    let identity = Identity::Imds { endpoint: Endpoint::parse(IMDS).unwrap(), client: None };
+    let credential = Credential::Identity(identity);
+    let token = Ok((200, br#"{"access_token":"ey","expires_in":3600}"#.to_vec()));
     let mut session = Session::default();
-    session.credential.answered(&credential, &refused, core::time::Duration::ZERO);
+    let wall = DateTime::from_timestamp(10_000, 0).unwrap();
+    session.credential.fetched(&credential, token, (zero, zero), wall, &mut Same).unwrap();
     session.set_ahead(TimeDelta::seconds(-1000));
     let session = Session::read(Some(&session.written()));
-    let pass = session.credential.pass(&credential, core::time::Duration::ZERO);
-    assert!(matches!(pass, Some(Pass::SecondKey)), "{pass:?}");
-    let wall = DateTime::from_timestamp(10_000, 0).unwrap();
+    let pass = session.credential.pass(&credential, zero);
+    assert!(matches!(pass, Some(Pass::Token(_))), "{pass:?}");
     assert_eq!((wall + session.ahead()).timestamp(), 9_000);
 }
 

@@ -370,7 +370,6 @@ fn a_token_is_asked_for_beside_the_beats() {
         WITHIN,
         (variable::CONNECTION_STRING, ""),
         (variable::ACCOUNT, "account"),
-        (variable::CREDENTIAL, "imds"),
     ]);
     let asks = |candidate: &mut Candidate, event| {
         candidate.began = candidate.now;

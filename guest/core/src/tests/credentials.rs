@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::*;
-use crate::{Beside, Environment, RawAnswer, Told, Unreadable};
+use crate::{Beside, Environment, RawAnswer, SecretFile, Told, Unreadable};
 use tenure_azure::credential::Pass;
 use tenure_azure::secret::Secret;
 
@@ -256,108 +256,59 @@ fn the_end_of_a_leader_without_a_token_is_waited_for_and_not_asked_for() {
     }
 }
 
-const KEYS: [(&str, &str); 4] =
-    [NO_STRING, ACCOUNT, (variable::KEY, "a2V5b25l"), (variable::SECOND_KEY, "a2V5dHdv")];
-
-#[test]
-fn the_second_key_is_used_when_the_first_is_refused() {
-    let mut candidate = Candidate::new(&KEYS);
-    candidate.lead();
-    for round in 0..6 {
-        candidate.now += seconds(4);
-        let mut first = true;
-        let report = candidate.step(None, |o, at| match std::mem::take(&mut first) {
-            true => refusal(o, at, 403, "AuthenticationFailed"),
-            false => available(o, at),
-        });
-        assert!(report.renewed, "{report:?}");
-        assert_eq!(candidate.verbs(), ["renew lease", "renew lease"]);
-        // The same problem is reported once a minute.
-        let told: Vec<_> = report.problems.iter().map(|problem| &problem.detail[..5]).collect();
-        let expected: &[&str] = [&["key 1"][..], &["key 2"], &[]][round.min(2)];
-        assert_eq!(told, expected);
-        let next = candidate.step(None, available);
-        assert!(next.problems.is_empty());
-    }
-}
-
-/// The look for triggers finds out before any renewal that the first key was replaced.
-#[test]
-fn a_look_that_is_refused_for_its_key_goes_out_with_the_other_one() {
-    let mut candidate = Candidate::new(&[&KEYS[..], &[(variable::EVERY, "1h")]].concat());
-    candidate.triggers = Some(Metadata::default());
-    candidate.refusal_of_triggers = Some("AuthenticationFailed");
-    let mut report = candidate.lead();
-    while !candidate.verbs().contains(&"read triggers") {
-        candidate.now += report.again_in;
-        report = candidate.step(None, available);
-    }
-    assert!(report.problems[0].detail.starts_with("key 1"), "{report:?}");
-    assert_eq!(candidate.verbs(), ["read triggers", "read triggers"]);
-}
-
-/// A look that was signed with the first key is answered after a beat switched to the second one.
+/// A look that was signed with the former key is answered after the file has another one.
 #[test]
 fn a_late_refusal_of_a_key_that_is_not_in_use_changes_nothing() {
-    let more = [(variable::EVERY, "1h"), (variable::FAILOVER, "3s")];
-    let mut leader = Candidate::new(&[&KEYS[..], &more].concat());
-    let step = |leader: &mut Candidate, event, is_replaced: bool| {
-        let (state, mut passes, chance) = (leader.state.take(), Vec::new(), &mut Counter(7));
+    let mut leader = Candidate::new(&[(variable::EVERY, "1h"), (variable::FAILOVER, "3s")]);
+    let step = |leader: &mut Candidate, event| {
+        let (state, chance) = (leader.state.take(), &mut Counter(7));
         leader.began = leader.now;
         let mut step = Step::begin(&leader.settings, state.as_deref(), leader.now, event, chance);
         loop {
             match step.next(leader.now) {
                 Todo::Rest(report) => {
                     leader.state = Some(report.state.clone());
-                    return (*report, step.beside(), passes);
+                    return (*report, step.beside());
                 }
                 Todo::Fetch(_) => panic!("no token is needed"),
-                Todo::Send(Ask { operation, pass, .. }) => {
+                Todo::Send(Ask { operation, .. }) => {
                     let sent = leader.now;
                     leader.now += millis(10);
-                    let reply = match is_replaced && pass == Pass::Own {
-                        true => refusal(&operation, sent, 403, "AuthenticationFailed"),
-                        false => available(&operation, sent),
-                    };
-                    passes.push(pass);
+                    let reply = available(&operation, sent);
                     step.answered(sent, leader.now, instant(leader.now), reply, chance);
                 }
             }
         }
     };
-    let (report, sent, _) = step(&mut leader, None, false);
+    let (report, sent) = step(&mut leader, None);
     let Some(Beside::Send(look)) = sent else { panic!("it does not look: {sent:?}") };
-    assert_eq!((look.operation, look.pass), (TRIGGERS, Pass::Own));
+    assert_eq!(look.operation, TRIGGERS);
 
+    leader.settings.file = Some(SecretFile { path: "/run/key".into(), text: "a2V5dHdv".into() });
     leader.now = leader.now.max(leader.began + report.again_in);
-    let (report, _, passes) = step(&mut leader, None, true);
-    assert_eq!(passes, [Pass::Own, Pass::SecondKey], "the beat switches");
-    assert_eq!(report.problems.len(), 1, "{report:?}");
+    step(&mut leader, None);
 
     let header = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
     let headers =
         vec![header("x-ms-error-code", "AuthenticationFailed"), header("x-ms-request-id", "1")];
     let raw = RawAnswer { status: 403, headers, body: Default::default() };
     let told = Told { reply: Ok(raw), at: Timestamp::from_date(instant(leader.now)) };
-    let (refused, sent, mut passes) = step(&mut leader, Some(Event::Answered(told)), true);
+    let (refused, sent) = step(&mut leader, Some(Event::Answered(told)));
     assert_eq!(refused.problems, []);
     let Some(Beside::Send(look)) = sent else { panic!("it does not look again: {sent:?}") };
-    assert_eq!((look.operation, look.pass), (TRIGGERS, Pass::SecondKey));
-    leader.now = leader.now.max(leader.began + refused.again_in);
-    passes.extend(step(&mut leader, None, true).2);
-    assert_eq!(passes, [Pass::SecondKey], "the next beat");
+    assert_eq!(look.operation, TRIGGERS);
 }
 
 #[test]
-fn two_keys_that_are_refused_are_tried_in_turn_and_with_pauses() {
-    let mut candidate = Candidate::new(&KEYS);
+fn a_key_that_is_refused_is_tried_again_with_pauses() {
+    let mut candidate = Candidate::new(&[NO_STRING, ACCOUNT, (variable::KEY, "a2V5b25l")]);
     let mut sent = 0;
     let told = go_on(&mut candidate, seconds(60), |o, at| {
         sent += 1;
         refusal(o, at, 403, "AuthenticationFailed")
     });
     assert!(told.iter().all(|report| report.problems[0].class == ProblemClass::Refused));
-    assert!((10..=40).contains(&sent), "{sent}");
+    assert!((5..=40).contains(&sent), "{sent}");
 }
 
 /// Variables, and one file that can change.

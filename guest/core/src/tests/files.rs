@@ -155,38 +155,6 @@ fn a_leader_looks_for_triggers_again_when_its_file_has_another_key() {
     assert!(asked.contains(&"read triggers"), "{now:?}: {asked:?}");
 }
 
-#[test]
-fn the_files_are_what_they_were_all_or_none() {
-    let place = Place::new(&[
-        ACCOUNT,
-        ("AZURE_STORAGE_KEY_FILE", "/run/one"),
-        ("TENURE_SECOND_KEY_FILE", "/run/two"),
-    ]);
-    let signed = |settings: &Settings| {
-        [tenure_azure::credential::Pass::Own, tenure_azure::credential::Pass::SecondKey].map(
-            |pass| {
-                let operation = Operation::Read { lease: None };
-                let ask = Ask { operation, timeout: seconds(3), pass };
-                ask.request(settings, instant(seconds(1))).headers
-            },
-        )
-    };
-    place.write("/run/one", "a2V5b25l");
-    place.write("/run/two", "a2V5dHdv");
-    let before = signed(&Settings::read_on(&place, None).unwrap().0);
-    let (report, _) = place.step(None, seconds(100), None, available);
-    // Two that belong together are being replaced: the first is not there yet.
-    place.files.borrow_mut().remove("/run/one");
-    place.write("/run/two", "bmV3a2V5");
-    let (settings, complaints) = Settings::read_on(&place, Some(&report.state)).unwrap();
-    assert_eq!(complaints.len(), 1, "{complaints:?}");
-    assert_eq!(signed(&settings), before);
-    place.write("/run/one", "bmV3b25l");
-    let (settings, complaints) = Settings::read_on(&place, Some(&report.state)).unwrap();
-    assert_eq!(complaints, []);
-    assert!(signed(&settings).iter().zip(&before).all(|(now, before)| now != before));
-}
-
 /// Whoever begins while the files are bad has nothing to remember.
 #[test]
 fn a_step_that_cannot_be_made_keeps_its_event() {

@@ -76,9 +76,8 @@ Every option that names a variable can be set by it; the command line takes prec
 credential come from the variables that Azure's own tools know, never from an argument: \
 AZURE_STORAGE_CONNECTION_STRING; or AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, \
 AZURE_STORAGE_AUTH_TOKEN, an application (AZURE_CLIENT_SECRET), or else the identity of the workload or the machine. \
-Tenure uses the first one that is set, in this order, and names it in the log's line `tenure`; TENURE_CREDENTIAL \
-overrides the choice. Instead of a secret in a variable NAME, the variable NAME_FILE may name a file that holds it; \
-the file is read again every few seconds.
+Tenure uses the first one that is set, in this order, and names it in the log's line `tenure`. Instead of a secret in \
+a variable NAME, the variable NAME_FILE may name a file that holds it; the file is read again every few seconds.
 
 On SIGTERM or SIGINT (and on SIGHUP without a service manager) the candidate begins no new turn. The running turn may \
 go on for --grace, and is then stopped. The lease is released, and the program ends. A second signal, more than a \

@@ -52,7 +52,7 @@ impl Obstacle {
             // A clock that is wrong is told once, and the request repeated with the service's time. Dates of the service
             // that jump are told again and again, and the lease is given back each time.
             (_, Some("clock")) => self.passed,
-            // Another key or token may have been accepted.
+            // Another token may have been accepted.
             _ => summary.failing,
         }
     }

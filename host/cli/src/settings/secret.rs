@@ -1,11 +1,10 @@
 //! Secrets do not stand in the file: it is copied, mailed and put under version control.
 
 /// What the name of a key holds, without dashes and underscores, and where such a secret belongs.
-const MARKS: [(&str, &str); 8] = [
+const MARKS: [(&str, &str); 7] = [
     ("webhooktoken", "TENURE_HANDLER_TOKEN"),
     ("webhooksecret", "TENURE_HANDLER_SECRET"),
     ("connectionstring", "AZURE_STORAGE_CONNECTION_STRING"),
-    ("secondkey", "TENURE_SECOND_KEY"),
     ("clientsecret", "AZURE_CLIENT_SECRET"),
     ("sas", "AZURE_STORAGE_SAS_TOKEN"),
     ("token", "AZURE_STORAGE_AUTH_TOKEN"),
@@ -44,7 +43,6 @@ mod tests {
             ("connection-string", "AZURE_STORAGE_CONNECTION_STRING"),
             ("AZURE_STORAGE_KEY", "AZURE_STORAGE_KEY"),
             ("accountKey", "AZURE_STORAGE_KEY"),
-            ("second_key", "TENURE_SECOND_KEY"),
             ("sas_token", "AZURE_STORAGE_SAS_TOKEN"),
             ("auth-token", "AZURE_STORAGE_AUTH_TOKEN"),
             ("client-secret", "AZURE_CLIENT_SECRET"),

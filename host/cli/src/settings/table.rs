@@ -564,10 +564,6 @@ settings! {
         variable: names::KEY_FILE, content: names::KEY, kind: Kind::File,
         help: "A key of the account", heading: ACCOUNT, ..VARIABLE
     };
-    SECOND_KEY = Setting {
-        variable: names::SECOND_KEY_FILE, content: names::SECOND_KEY, kind: Kind::File,
-        help: "Its other key, used when the first is refused", heading: ACCOUNT, ..VARIABLE
-    };
     SAS_TOKEN = Setting {
         variable: names::SAS_TOKEN_FILE, content: names::SAS_TOKEN, kind: Kind::File,
         help: "A SAS (shared access signature), alone or with the address that it is for",
@@ -612,13 +608,6 @@ settings! {
     IMDS_HOST = Setting {
         variable: names::IMDS_HOST, default: "http://169.254.169.254",
         help: "Where a machine asks for tokens of its managed identity", heading: ACCOUNT, ..VARIABLE
-    };
-    CREDENTIAL = Setting {
-        variable: names::CREDENTIAL, default: "the first of these that is set",
-        range: Range::Words("connection-string, shared-key, sas, token, client-secret, workload-identity, \
-                             identity-endpoint or imds"),
-        help: "Which kind of credential to use when several are set",
-        more: "See [Credentials](security.md#credentials)", heading: ACCOUNT, ..VARIABLE
     };
     LOG = Setting {
         commands: LASTING,

@@ -56,7 +56,7 @@ mod tests {
         let around = pairs(&[
             ("PATH", "/bin"),
             ("AZURE_STORAGE_KEY", "secret"),
-            ("TENURE_SECOND_KEY", "secret"),
+            ("TENURE_HANDLER_SECRET", "secret"),
             ("NOTIFY_SOCKET", "/run/notify"),
             ("WATCHDOG_USEC", "1"),
             ("AZURE_CLIENT_ID", "me"),

@@ -22,7 +22,7 @@ async fn a_command_runs_once_per_slot_and_sees_its_turn_but_no_secret() {
     command
         .env("AZURE_CLIENT_ID", "6e7b")
         .env("IDENTITY_ENDPOINT", "http://127.0.0.1:9/token")
-        .env("TENURE_SECOND_KEY", "c2VjcmV0LWhlYWRlcg==")
+        .env("AZURE_CLIENT_SECRET", "c2VjcmV0LWhlYWRlcg==")
         .env("TENURE_TEST_PASSED_ON", "yes")
         .env("COLOUR", "blue");
     let mut candidate = Candidate::spawn("ada", command).unwrap();

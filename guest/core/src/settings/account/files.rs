@@ -1,16 +1,15 @@
 //! Secrets from variables, and from files that variables name.
 
 use super::super::{Reader, variable};
-use crate::environment::read_secret;
+use crate::environment::{SecretFile, read_secret};
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_base::text::{QUOTED, QUOTED_ADVICE, is_quoted};
 
 /// Secrets that may stand in a file, which `NAME_FILE` names, and is read again at each step.
-static IN_FILES: [(&str, &str); 6] = [
+static IN_FILES: [(&str, &str); 5] = [
     (variable::CONNECTION_STRING, variable::CONNECTION_STRING_FILE),
     (variable::KEY, variable::KEY_FILE),
-    (variable::SECOND_KEY, variable::SECOND_KEY_FILE),
     (variable::SAS_TOKEN, variable::SAS_TOKEN_FILE),
     (variable::AUTH_TOKEN, variable::AUTH_TOKEN_FILE),
     (variable::CLIENT_SECRET, variable::CLIENT_SECRET_FILE),
@@ -56,7 +55,7 @@ impl Reader<'_> {
     pub(super) fn file(&mut self, name: &'static str, path: String) -> Option<Secret> {
         match read_secret(self.environment, &path) {
             Ok(text) => {
-                self.files.add(path, text.clone());
+                self.file = Some(SecretFile { path, text: text.clone() });
                 Some(text)
             }
             Err((problem, advice)) => {

@@ -66,26 +66,6 @@ fn of_several_credentials_the_first_in_the_order_is_taken() {
 }
 
 #[test]
-fn a_kind_can_be_forced() {
-    let mut pairs = vec![ACCOUNT];
-    pairs.extend(APPLICATION);
-    let each = each();
-    pairs.extend(each.iter().flat_map(|(_, pairs)| pairs.iter().copied()));
-    for ((kind, name, _), (words, _)) in
-        ORDER.into_iter().filter(|(kind, ..)| *kind != Kind::WorkloadIdentity).zip(&each)
-    {
-        let mut forced = pairs.clone();
-        forced.push((variable::CREDENTIAL, name));
-        let note = note(&forced);
-        assert!(note.contains(words) && note.contains("TENURE_CREDENTIAL"), "{kind:?}: {note}");
-    }
-    let wrong = complaints(&[ACCOUNT, (variable::CREDENTIAL, "password")]);
-    assert_eq!(wrong[0].0, variable::CREDENTIAL);
-    let without = complaints(&[ACCOUNT, (variable::CREDENTIAL, "shared-key")]);
-    assert_eq!(without[0].0, variable::KEY);
-}
-
-#[test]
 fn identities_are_asked_at_an_origin_of_their_own() {
     let origins = |pairs: &[(&str, &str)]| read(pairs).unwrap().needs(DateTime::UNIX_EPOCH).origins;
     let storage = "https://tenure.blob.core.windows.net";
@@ -236,7 +216,6 @@ fn contradictions_and_what_is_missing_are_told_at_once() {
             "characters",
         ),
         (vec![(variable::ACCOUNT, "No")], variable::ACCOUNT, "not an account's name"),
-        (vec![ACCOUNT, (variable::SECOND_KEY, KEY)], variable::SECOND_KEY, "not an account key"),
         (
             vec![ACCOUNT, ("AZURE_STORAGE_KEY_FILE", "/k")],
             "AZURE_STORAGE_KEY_FILE",
@@ -294,12 +273,12 @@ fn the_files_that_are_named_are_to_be_opened() {
 proptest! {
     #[test]
     fn nothing_panics(values in proptest::collection::vec(
-        proptest::option::of("[ -~é\n]{0,40}|https?://[a-z0-9.:/?=&-]{0,30}"), 12..13)
+        proptest::option::of("[ -~é\n]{0,40}|https?://[a-z0-9.:/?=&-]{0,30}"), 10..11)
     ) {
         let names = [
             variable::CONNECTION_STRING, variable::ACCOUNT, variable::SERVICE_ENDPOINT, variable::KEY,
-            variable::SECOND_KEY, variable::SAS_TOKEN, variable::AUTH_TOKEN, variable::CREDENTIAL,
-            variable::CLIENT_SECRET, variable::IDENTITY_ENDPOINT, variable::IDENTITY_HEADER,
+            variable::SAS_TOKEN, variable::AUTH_TOKEN, variable::CLIENT_SECRET,
+            variable::IDENTITY_ENDPOINT, variable::IDENTITY_HEADER,
             variable::AUTHORITY_HOST,
         ];
         let find = |name: &str| {
@@ -353,7 +332,6 @@ fn quotation_marks_around_a_value_are_named() {
     for (setting, value, reason) in [
         (variable::ACCOUNT, "\"tenure\"", "lower-case"),
         (variable::SERVICE_ENDPOINT, "'https://tenure.blob.core.windows.net'", "it "),
-        (variable::CREDENTIAL, "'sas'", ""),
     ] {
         let found = complaints(&[(setting, value), (variable::ACCOUNT, "tenure")]);
         let [(name, problem)] = found.as_slice() else { panic!("{setting}: {found:?}") };

@@ -204,7 +204,7 @@ impl<'s, W: Way> Examination<'s, W> {
         })
     }
 
-    /// Asks until there is an answer to be judged: by another date or another key, or later. The inner error: there
+    /// Asks until there is an answer to be judged: by another date or with another token, or later. The inner error: there
     /// was none, also when it was asked again.
     async fn ask(
         &mut self,
@@ -272,7 +272,7 @@ impl<'s, W: Way> Examination<'s, W> {
         }
     }
 
-    /// Whether the same question is to be asked again at once, by another date or with another key.
+    /// Whether the same question is to be asked again at once, by another date or with another token.
     fn is_about_the_signature(&mut self, answer: &Answer, now: Moment) -> bool {
         if answer.status == 403 && !self.corrected && self.clock.is_suspect() {
             self.corrected = true;
