@@ -102,6 +102,8 @@ pub enum Schedule {
     /// [cool-down](Settings::cool_down). Work that has nothing to return ends with `std::future::pending().await`. Jitter,
     /// a rule for missed slots, a delivery and a turn's time-out are refused beside it.
     WhileLeading,
+    /// No timer: a turn for each trigger (`tenure trigger`), and no other.
+    OnTrigger,
 }
 
 /// What the requests to the storage account are authorised with.
@@ -192,13 +194,15 @@ impl From<Settings> for Variables {
             cool_down,
             max_tenure,
         } = settings;
-        let (mut every, mut cron, mut time_zone, mut while_leading) = (None, None, None, None);
+        let (mut every, mut cron, mut time_zone) = (None, None, None);
+        let (mut while_leading, mut on_trigger) = (None, None);
         match schedule {
             Some(Schedule::Every(interval)) => every = Some(interval),
             Some(Schedule::Cron { expression, time_zone: zone }) => {
                 (cron, time_zone) = (Some(expression), zone);
             }
             Some(Schedule::WhileLeading) => while_leading = Some("true".to_owned()),
+            Some(Schedule::OnTrigger) => on_trigger = Some("true".to_owned()),
             None => {}
         }
         let max_attempts = match delivery {
@@ -222,6 +226,7 @@ impl From<Settings> for Variables {
             (names::CRON, cron),
             (names::TIME_ZONE, time_zone),
             (names::WHILE_LEADING, while_leading),
+            (names::ON_TRIGGER, on_trigger),
             (names::JITTER, duration(Some(jitter).filter(|jitter| !jitter.is_zero()))),
             (names::DELIVERY, max_attempts.map(|_| "at-least-once".to_owned())),
             (names::MAX_ATTEMPTS, number(max_attempts)),

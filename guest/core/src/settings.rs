@@ -185,6 +185,10 @@ impl Settings {
     /// setting either.
     pub const COORDINATES: &str = "TENURE_COORDINATES";
 
+    /// The variable by which a host declares that the work has no timer, and runs for triggers only: `true`. It is no
+    /// setting either.
+    pub const ON_TRIGGER: &str = "TENURE_ON_TRIGGER";
+
     /// Reads and judges all variables. A variable that is set but empty counts as not set.
     ///
     /// # Errors

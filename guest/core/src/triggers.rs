@@ -153,6 +153,8 @@ pub fn is_id(text: &str) -> bool {
 pub enum Placing {
     /// It is known, or is not to be placed.
     Known(TriggerState),
+    /// No candidate has led yet: this creates the election's blob, or its container. Then all is to be read anew.
+    Create(Operation),
     /// This is to be written. When it is done, the trigger waits; otherwise all is to be read anew.
     Write(Operation, TriggerState),
 }
@@ -193,18 +195,19 @@ pub fn trigger(
             let Judged { record, .. } = judged.map_err(Problem::of_unusable)?;
             (record, matches!(seen.lease, LeaseState::Leased | LeaseState::Breaking))
         }
+        (Class::MissingBlob, _) if place => return Ok(Placing::Create(Operation::CreateBlob)),
+        (Class::MissingContainer, _) if place => {
+            return Ok(Placing::Create(Operation::CreateContainer));
+        }
         (Class::MissingBlob | Class::MissingContainer, _) => (None, false),
         _ => {
             let read = Operation::Read { lease: None };
             return Err(Problem::of_answer(election, &read, settings));
         }
     };
-    let Some(record) = record else {
-        let detail = format!(
-            "{name} is not an election yet: no candidate ever led it, or its record was deleted"
-        );
-        return refused(order, detail);
-    };
+    // Without a record no candidate has led yet. The first one runs what waits.
+    let is_new = record.is_none();
+    let record = record.unwrap_or_default();
     if let Some(state) = record.triggers.state(id, held.then_some(record.term)) {
         return Ok(Placing::Known(state));
     }
@@ -222,9 +225,9 @@ pub fn trigger(
         );
         return refused(order, detail);
     }
-    if record.schedule.is_none() && record.started.is_none() {
+    if !is_new && record.schedule.is_none() && record.started.is_none() {
         let detail = format!(
-            "the leader of {name} runs no turns: it has no timer, or its work is split into shares (trigger one: \
+            "the leader of {name} runs no turns: its work is split into shares (trigger one: \
              BLOB.share.SPLIT.INDEX-of-COUNT)"
         );
         return refused(order, detail);

@@ -246,18 +246,18 @@ fn trigger(
     for _ in 0..MOST_ROUNDS {
         let beside = ask(Operation::ReadSideBlob(SideBlob::Trigger))?;
         let election = ask(Operation::Read { lease: None })?;
-        match tenure_core::trigger((id, place), (&beside, &election), settings, clock::wall())? {
+        let placing =
+            tenure_core::trigger((id, place), (&beside, &election), settings, clock::wall())?;
+        let (operation, placed) = match placing {
             Placing::Known(state) => return Ok(state),
-            Placing::Write(operation, state) => {
-                let answer = ask(operation.clone())?;
-                match answer.class {
-                    Class::Done => return Ok(state),
-                    Class::Refused => {
-                        return Err(Problem::of_answer(&answer, &operation, settings));
-                    }
-                    _ => {}
-                }
-            }
+            Placing::Create(operation) => (operation, None),
+            Placing::Write(operation, state) => (operation, Some(state)),
+        };
+        let answer = ask(operation.clone())?;
+        match (answer.class, placed) {
+            (Class::Done, Some(state)) => return Ok(state),
+            (Class::Refused, _) => return Err(Problem::of_answer(&answer, &operation, settings)),
+            _ => {}
         }
     }
     Err(Problem {

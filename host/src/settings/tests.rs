@@ -87,6 +87,7 @@ fn other_schedules_are_read_too() {
     };
     assert_eq!(scheduled(zoned("Europe/Berlin")), Timer::Cron(cron, berlin));
     assert_eq!(scheduled(Schedule::WhileLeading), Timer::WhileLeading);
+    assert_eq!(scheduled(Schedule::OnTrigger), Timer::OnTrigger);
 }
 
 #[test]

@@ -25,6 +25,9 @@ pub mod names {
     /// Set to `true`, the election coordinates shares. For programs, not for people.
     pub const COORDINATES: &str = tenure_core::Settings::COORDINATES;
 
+    /// Set to `true`, the work has no timer, and runs for triggers only. For programs, not for people.
+    pub const ON_TRIGGER: &str = tenure_core::Settings::ON_TRIGGER;
+
     /// The token by which operators steer a candidate. The host reads it, and not the component.
     pub const CONTROL_TOKEN: &str = "TENURE_CONTROL_TOKEN";
 

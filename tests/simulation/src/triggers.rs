@@ -53,13 +53,17 @@ async fn command(world: Arc<World>, number: u32, mut dice: Dice) {
         let election = ask(&Operation::Read { lease: None });
         let now = world.now();
         let placing = world.state().service.trigger(now, &id, &beside, &election);
-        let Some(Placing::Write(operation, _)) = placing else { return };
+        let (operation, creates) = match placing {
+            Some(Placing::Create(operation)) => (operation, true),
+            Some(Placing::Write(operation, _)) => (operation, false),
+            Some(Placing::Known(_)) | None => return,
+        };
         pause(&world, &mut dice).await;
         if world.now() >= world.plan.calm {
             return;
         }
         let answer = ask(&operation);
-        if answer.class == Class::Done {
+        if answer.class == Class::Done && !creates {
             world.note(What::Triggered(number));
             if dice.once_in(2) {
                 // One after the other: what comes in the same millisecond has no order.

@@ -246,11 +246,38 @@ async fn a_leader_that_is_killed_in_the_turn_leaves_it_to_the_rule_of_delivery()
     }
 }
 
+/// A deployment asks for the turn of its release before any candidate runs, and each replica asks again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_without_a_timer_runs_once_for_each_trigger_also_for_one_before_any_candidate() {
+    let mut stage = Stage::embedded().await;
+    stage.group.timer = ["--delivery", "at-most-once"];
+    let (code, said) = stage.of_election(&["--id", "release-42"]).await;
+    assert!(code == 0 && said.contains("release-42 waits for its turn"), "{said}");
+    assert!(said.contains("nobody leads now"), "{said}");
+    let mut ada = stage.hidden("ada", &[]);
+    begins(&ada, "release-42").await;
+    let (code, said) = stage.of_election(&["--id", "release-42", "--wait", "60s"]).await;
+    assert!(code == 0 && said.contains("its turn has ended: succeeded"), "{said}");
+    let status = stage.status().await;
+    assert_eq!((&status["schedule"], &status["next_turn"]), (&"on trigger".into(), &Value::Null));
+    ada.terminate(SOON).await.unwrap();
+
+    let (code, said) = stage.of_election(&["--id", "release-42"]).await;
+    assert!(code == 0 && said.contains("its turn has ended: succeeded"), "{said}");
+    let (code, said) = stage.of_election(&["--id", "release-43"]).await;
+    assert!(code == 0 && said.contains("release-43 waits for its turn"), "{said}");
+    let ben = stage.hidden("ben", &[]);
+    begins(&ben, "release-43").await;
+    assert_eq!((turns(&ada, "release-42"), turns(&ben, "release-42")), (1, 0));
+    let all = |candidate: &Candidate| {
+        candidate.lines().iter().filter(|line| line.name() == "turn-started").count()
+    };
+    assert_eq!((all(&ada), all(&ben)), (1, 1), "{}", ben.transcript());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_triggered_is_refused_with_the_reason() {
     let stage = Stage::embedded().await;
-    let (code, said) = stage.of_election(&[]).await;
-    assert!(code == 2 && said.contains("is not an election yet"), "{said}");
     let (ada, _) = stage.open("ada", &[]).await;
     ada.event("elected", SOON).await;
     // The first one runs, and eight wait behind it.

@@ -7,7 +7,7 @@ use super::super::agenda::{Agenda, Missed};
 use super::super::slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone};
 use super::super::text::{LONGEST_CRON, LONGEST_NAME};
 use super::super::timings::Timings;
-use super::{Reader, shown, variable};
+use super::{Reader, Settings, shown, variable};
 use tenure_azure::name::BlobName;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
@@ -49,7 +49,8 @@ impl Reader<'_> {
             let problem = format!("excludes {}", variable::EVERY);
             self.complain(variable::CRON, problem, "choose one of the two for the timer");
         }
-        cron.or(every)
+        let on_trigger = self.get(Settings::ON_TRIGGER).is_some_and(|value| value == "true");
+        cron.or(every).or(on_trigger.then_some(Schedule::OnTrigger))
     }
 
     /// Whether the work is one turn that lasts; what is for a timer is refused then.

@@ -15,6 +15,9 @@ const CRON: &str = "cron ";
 /// Those of work that lasts as long as the leadership.
 pub(crate) const WHILE_LEADING: &str = "while leading";
 
+/// Those of work that has no timer.
+const ON_TRIGGER: &str = "on trigger";
+
 /// When turns are to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Schedule {
@@ -24,6 +27,8 @@ pub enum Schedule {
     Cron(Box<Cron>, Zone),
     /// One turn for each leadership, as long as it lasts.
     WhileLeading,
+    /// A turn for each trigger, and no other.
+    OnTrigger,
 }
 
 /// An interval that can be kept.
@@ -50,14 +55,17 @@ impl Schedule {
             Self::Every(every) => String::from(EVERY) + &format_duration(every.0),
             Self::Cron(cron, zone) => format!("{CRON}{cron} {}", zone.name()),
             Self::WhileLeading => WHILE_LEADING.into(),
+            Self::OnTrigger => ON_TRIGGER.into(),
         }
     }
 
     /// The schedule of these words, as [`Schedule::description`] gives them, and its time zone: an
     /// interval has none, and counts in UTC. None: these are no schedule.
     pub fn described(words: &str) -> Option<(Self, Zone)> {
-        if words == WHILE_LEADING {
-            return Some((Self::WhileLeading, Zone::UTC));
+        match words {
+            WHILE_LEADING => return Some((Self::WhileLeading, Zone::UTC)),
+            ON_TRIGGER => return Some((Self::OnTrigger, Zone::UTC)),
+            _ => {}
         }
         if let Some(every) = words.strip_prefix(EVERY) {
             return Some((Self::every(parse_duration(every)?).ok()?, Zone::UTC));
@@ -71,7 +79,7 @@ impl Schedule {
     pub fn shortest(&self) -> Option<Duration> {
         match self {
             Self::Every(every) => Some(every.0),
-            Self::WhileLeading => None,
+            Self::WhileLeading | Self::OnTrigger => None,
             Self::Cron(..) => {
                 // Any instant does; this one begins a year.
                 let first = self.next(Timestamp(1_767_225_600_000_000_000))?;
@@ -91,7 +99,7 @@ impl Schedule {
     pub fn newest(&self, now: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Every(every) => Some(every.newest(now)),
-            Self::WhileLeading => None,
+            Self::WhileLeading | Self::OnTrigger => None,
             Self::Cron(cron, zone) => {
                 let second = cron.newest(zone, i64::try_from(now.seconds()).ok()?)?;
                 from_seconds(second)
@@ -103,7 +111,7 @@ impl Schedule {
     pub fn next(&self, then: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Every(every) => Some(every.newest(then).plus(every.0)),
-            Self::WhileLeading => None,
+            Self::WhileLeading | Self::OnTrigger => None,
             Self::Cron(cron, zone) => {
                 from_seconds(cron.next(zone, i64::try_from(then.seconds()).ok()?)?)
             }
@@ -182,9 +190,12 @@ mod tests {
     fn a_schedule_is_known_by_its_words() {
         let zone = Zone::named("Europe/Berlin").unwrap();
         let cron = Schedule::Cron(Box::new(Cron::parse("0 9 * * mon").unwrap()), zone);
-        for (schedule, zone) in
-            [(seconds(90), Zone::UTC), (cron, zone), (Schedule::WhileLeading, Zone::UTC)]
-        {
+        for (schedule, zone) in [
+            (seconds(90), Zone::UTC),
+            (cron, zone),
+            (Schedule::WhileLeading, Zone::UTC),
+            (Schedule::OnTrigger, Zone::UTC),
+        ] {
             assert_eq!(Schedule::described(&schedule.description()), Some((schedule, zone)));
         }
         for other in

@@ -248,6 +248,20 @@ fn work_that_lasts_abandons_what_was_not_finished() {
 }
 
 #[test]
+fn work_without_a_timer_runs_for_triggers_alone() {
+    let mut candidate = Candidate::new(&[(Settings::ON_TRIGGER, "true")]);
+    candidate.triggers = Some(waiting(&[("release-42", 90)]));
+    let turn = runs(&mut candidate);
+    assert_eq!((turn.trigger.as_deref(), turn.attempt), (Some("release-42"), 1));
+    let found = Record::read(&left_by(&candidate)).unwrap().unwrap();
+    assert_eq!(found.schedule.as_deref(), Some("on trigger"));
+    ends(&mut candidate, Outcome::Succeeded);
+    is_idle(&mut candidate, seconds(1000));
+    candidate.triggers = Some(waiting(&[("release-42", 90), ("release-43", 1100)]));
+    assert_eq!(runs(&mut candidate).trigger.as_deref(), Some("release-43"));
+}
+
+#[test]
 fn work_that_lasts_has_no_other_turns() {
     let mut candidate = Candidate::new(&[(variable::WHILE_LEADING, "true")]);
     candidate.triggers = Some(waiting(&[("a", 90)]));
@@ -394,10 +408,28 @@ mod placing {
             let problem = asks(id, found.as_ref(), &record, true).unwrap_err();
             assert!(problem.detail.contains(words), "{problem:?}");
         }
-        let nobody =
-            refusal(&Operation::Read { lease: None }, seconds(1), 404, "BlobNotFound").unwrap();
-        let answers = (&beside(None), &nobody);
-        let problem = trigger(("a", true), answers, &settings(), instant(seconds(0))).unwrap_err();
-        assert!(problem.detail.contains("not an election yet"), "{problem:?}");
+    }
+
+    #[test]
+    fn the_first_one_creates_the_blob_of_an_election_that_nobody_led() {
+        let read = Operation::Read { lease: None };
+        let asks = |place, found: Option<&Metadata>, election: &Answer| {
+            let wall = instant(seconds(100));
+            trigger(("a", place), (&beside(found), election), &settings(), wall).unwrap()
+        };
+        for (code, creates) in [
+            ("ContainerNotFound", Operation::CreateContainer),
+            ("BlobNotFound", Operation::CreateBlob),
+        ] {
+            let missing = refusal(&read, seconds(100), 404, code).unwrap();
+            assert_eq!(asks(true, None, &missing), Placing::Create(creates));
+            assert_eq!(asks(false, None, &missing), Placing::Known(TriggerState::Missing));
+        }
+        // As a candidate creates it: without a record.
+        let empty = seen(&read, seconds(100), "available", &Metadata::default()).unwrap();
+        let left = placed(Ok(asks(true, None, &empty)));
+        assert_eq!(left.get("tenuretriggers"), Some("a@1795158100000"));
+        let again = asks(true, Some(&left), &empty);
+        assert!(matches!(again, Placing::Known(TriggerState::Waiting(_))), "{again:?}");
     }
 }

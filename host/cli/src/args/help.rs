@@ -46,6 +46,10 @@ and everything that it started get SIGTERM one stop time before the leadership e
 before the end. Processes that it leaves behind are killed too. A turn that got SIGTERM counts as cut off or timed \
 out, whatever its exit code. Pass the term on to whatever it writes to.
 
+Without a timer the work runs for triggers only (`tenure trigger`):
+
+  tenure run --election jobs/reindex -- ./reindex
+
 More work than one process can do is split into shares, which all processes of the election divide among themselves:
 
   tenure run --election jobs/orders --shares 32 --every 1m -- ./orders

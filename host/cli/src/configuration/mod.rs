@@ -92,11 +92,7 @@ impl Configuration {
         }
         this.judge_split();
         if TIMERS.iter().all(|timer| this.settings.get(timer.variable).is_none()) {
-            this.complain(
-                &EVERY,
-                "no timer is given, so the handler would never run",
-                "give one: --every, --cron, --on-start or --while-leading",
-            );
+            this.settings.set(names::ON_TRIGGER, "true");
         }
         this
     }

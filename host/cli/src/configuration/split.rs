@@ -73,6 +73,7 @@ impl Configuration {
         let mut settings = self.settings.clone();
         let of_turns = OF_TURNS.into_iter().chain([&WHILE_LEADING]);
         of_turns.flat_map(|setting| setting.variables()).for_each(|name| settings.remove(name));
+        settings.remove(names::ON_TRIGGER);
         settings.set(names::COORDINATES, "true");
         settings
     }
