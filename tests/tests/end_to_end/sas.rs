@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tenure_store::sas::Scope;
 use tenure_tests::credential::with_sas;
-use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Outsider, Sink, Store, needs};
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink, Store, needs};
 use tokio::process::Command;
 
 const SOON: Duration = tenure_tests::PATIENCE;

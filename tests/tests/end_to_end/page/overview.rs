@@ -80,7 +80,7 @@ async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_fir
         .map((line) => [...line.cells].slice(1, 5).map((cell) => cell.textContent.replace(/term \\d+|\\d+ (s|min) ago/g, '…')))";
     let lines = browser.run(line, json!([])).await.unwrap();
     let why = lines[0][0].as_str().unwrap();
-    assert!(why.starts_with("not readyconfiguration: "), "{why}");
+    assert!(why.starts_with("not readyunusable-blob: "), "{why}");
     assert_eq!(
         lines[0].as_array().unwrap()[1..],
         [json!("undecided"), json!("not known"), json!("–")]
