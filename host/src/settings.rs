@@ -43,7 +43,7 @@ pub struct Settings {
     /// they learn at once when the leader goes. A leader with an address looks for triggers every five minutes, not
     /// each minute: whoever places one tells it there.
     pub address: Option<String>,
-    /// When the work runs. Without one there are no turns but that of [`on_start`](Settings::on_start).
+    /// When the work runs. Without one there are no turns.
     pub schedule: Option<Schedule>,
     /// Over how long the turns of all elections are spread, up to a day and less than the interval. All turns of one
     /// election come late by the same part of it.
@@ -52,9 +52,6 @@ pub struct Settings {
     pub delivery: Delivery,
     /// What becomes of slots that nobody could run in time. [`Missed::All`] takes up to 1000.
     pub missed: Missed,
-    /// Runs one turn for this value, once ever and before all other turns: for the name of a release, for example. At
-    /// most 128 bytes.
-    pub on_start: Option<String>,
     /// How long a lease lasts without a renewal: 15 s to 60 s, in whole seconds; by default 15 s, or 60 s
     /// with [`failover`](Settings::failover).
     pub lease: Option<Duration>,
@@ -121,8 +118,8 @@ pub enum Credential {
 }
 
 impl Settings {
-    /// A candidate of that election, with defaults for everything else. **Without a [`schedule`](Settings::schedule) or
-    /// [`on_start`](Settings::on_start) the leader runs nothing.** For work that lasts as long as the leadership, set
+    /// A candidate of that election, with defaults for everything else. **Without a [`schedule`](Settings::schedule)
+    /// the leader runs nothing.** For work that lasts as long as the leadership, set
     /// [`Schedule::WhileLeading`].
     pub fn new(election: impl Into<String>, credential: Credential) -> Self {
         Self {
@@ -134,7 +131,6 @@ impl Settings {
             jitter: Duration::ZERO,
             delivery: Delivery::default(),
             missed: Missed::Once,
-            on_start: None,
             lease: None,
             margin: None,
             renew: None,
@@ -182,7 +178,6 @@ impl From<Settings> for Variables {
             jitter,
             delivery,
             missed,
-            on_start,
             lease,
             margin,
             renew,
@@ -231,7 +226,6 @@ impl From<Settings> for Variables {
             (names::DELIVERY, max_attempts.map(|_| "at-least-once".to_owned())),
             (names::MAX_ATTEMPTS, number(max_attempts)),
             (names::MISSED, missed),
-            (names::ON_START, on_start),
             (names::LEASE, duration(lease)),
             (names::MARGIN, duration(margin)),
             (names::RENEW, duration(renew)),

@@ -86,7 +86,7 @@ impl Reports {
         self.all()
     }
 
-    /// How often each turn was reported, by its key: the slot of a turn for a value may be the same instant as one of
+    /// How often each turn was reported, by its key: the slot of a turn for a trigger may be the same instant as one of
     /// the timer.
     #[must_use]
     pub fn turns(&self) -> BTreeMap<String, usize> {

@@ -2,9 +2,10 @@
 
 use core::time::Duration;
 
-use super::record::{Kind, LastSlot, Outcome, Record, Started, Trigger, Triggers, fingerprint};
+use super::record::{Kind, LastSlot, Outcome, Record, Started, Trigger, Triggers};
 use super::service_clock::{Timestamp, is_ahead, nanos};
 use super::slots::{Delivery, Schedule};
+use super::text::fingerprint;
 use crate::mutants::mutant;
 use tenure_base::prelude::*;
 
@@ -36,8 +37,6 @@ pub struct Agenda {
     /// How long after its instant a slot is due: the same for all candidates of an election,
     /// and another one for each election, so that not all work of the world begins on the hour.
     pub delay: Duration,
-    /// A value that has one turn for ever.
-    pub on_start: Option<String>,
 }
 
 /// A turn that is to be claimed.
@@ -45,9 +44,7 @@ pub struct Agenda {
 pub struct Task {
     /// Its slot.
     pub slot: Timestamp,
-    /// What it runs for once and for all; none for a turn of the schedule.
-    pub value: Option<String>,
-    /// The id of the trigger that it runs for.
+    /// The id of the trigger that it runs for; none for a turn of the schedule.
     pub trigger: Option<String>,
     /// 1 for the first attempt.
     pub attempt: u32,
@@ -59,7 +56,7 @@ pub struct Task {
 
 impl Task {
     pub(super) fn kind(&self) -> Kind {
-        Kind::of(self.value.as_ref(), self.trigger.as_ref())
+        Kind::of(self.trigger.as_ref())
     }
 }
 
@@ -147,8 +144,8 @@ impl Agenda {
 
     /// The same, where these triggers may wait.
     pub fn due_with(&self, now: Timestamp, record: &Record, waiting: &[Trigger]) -> Due {
-        let trigger = || self.trigger_due(now, record, waiting);
-        self.value_due(now, record).or_else(trigger).unwrap_or_else(|| self.slot_due(now, record))
+        let trigger = self.trigger_due(now, record, waiting);
+        trigger.unwrap_or_else(|| self.slot_due(now, record))
     }
 
     /// What is due of the schedule.
@@ -168,34 +165,11 @@ impl Agenda {
         self.scheduled(schedule, now, last)
     }
 
-    /// The value that has one turn for ever.
-    fn value_due(&self, now: Timestamp, record: &Record) -> Option<Due> {
-        let value = self.on_start.as_ref()?;
-        let task = |value: &str, slot, attempt| {
-            let value = Some(value.into());
-            Task { value, ..self.unplanned(slot, attempt, now) }
-        };
-        let newest = record.started.as_ref().and_then(|newest| {
-            let Started { value: of, slot, attempt, delivery, outcome } = newest;
-            let due = next_attempt(*delivery, *attempt, *outcome, |n| task(of, *slot, n))?;
-            Some((of, due, task(of, *slot, *attempt)))
-        });
-        match newest {
-            Some((of, due, _)) if of == value => Some(due),
-            _ if record.values.contain(value) => None,
-            _ if record.started.as_ref().is_some_and(|newest| newest.value == *value) => None,
-            // Another release's work, which is not for this one to do.
-            Some((_, _, unfinished)) => Some(Due::Abandon(unfinished)),
-            None => Some(Due::Now(task(value, now.to_whole_millis(), 1))),
-        }
-    }
-
     /// A turn that somebody asked for: another attempt at the newest, or the first at the one that waits for
     /// the longest time.
     fn trigger_due(&self, now: Timestamp, record: &Record, waiting: &[Trigger]) -> Option<Due> {
         // One that runs nothing else does not run what an earlier leader left unfinished either.
-        let works = self.schedule.is_some() || self.on_start.is_some();
-        if !works || self.is_one_turn_a_term() {
+        if self.schedule.is_none() || self.is_one_turn_a_term() {
             return None;
         }
         let task = |id: &str, slot, attempt| {
@@ -203,7 +177,7 @@ impl Agenda {
             Task { trigger, ..self.unplanned(slot, attempt, now) }
         };
         let again = record.triggers.newest.as_ref().and_then(|newest| {
-            let Started { value: id, slot, attempt, delivery, outcome } = newest;
+            let Started { id, slot, attempt, delivery, outcome } = newest;
             next_attempt(*delivery, *attempt, *outcome, |n| task(id, *slot, n))
         });
         again.or_else(|| {
@@ -219,7 +193,7 @@ impl Agenda {
     /// A turn that the schedule does not have.
     fn unplanned(&self, slot: Timestamp, attempt: u32, now: Timestamp) -> Task {
         let past_due = self.is_late(slot, now);
-        Task { slot, value: None, trigger: None, attempt, past_due, missed: 0 }
+        Task { slot, trigger: None, attempt, past_due, missed: 0 }
     }
 
     /// The newest slot, when the rule under which it was claimed is not done with it.
@@ -253,7 +227,7 @@ impl Agenda {
         let stands_for_others = self.missed == Missed::Once && slot > first;
         let past_due = slot < newest || stands_for_others || self.is_late(slot, now);
         let missed = schedule.count(last.slot, slot, MOST_COUNTED);
-        Due::Now(Task { slot, value: None, trigger: None, attempt: 1, past_due, missed })
+        Due::Now(Task { slot, trigger: None, attempt: 1, past_due, missed })
     }
 
     /// Slots up to this one are due at `now`.
@@ -274,8 +248,7 @@ fn of_the_term(now: Timestamp, last: LastSlot) -> Due {
     // Later than any before, also where the service's clock went back a little.
     let slot = now.max(last.slot.plus(Duration::from_millis(1)));
     let slot = slot.to_whole_millis();
-    let (value, trigger, missed) = (None, None, 0);
-    Due::Now(Task { slot, value, trigger, attempt: 1, past_due: false, missed })
+    Due::Now(Task { slot, trigger: None, attempt: 1, past_due: false, missed: 0 })
 }
 
 /// What comes after an attempt that was claimed under this rule.

@@ -116,7 +116,7 @@ fn turn_ended(
     let health = &mut context.state.health;
     let Some(span) = health.turn_ended(outcome, &settings.failure_policy, now, chance) else {
         // What was to last as long as the leadership came to its end.
-        let last = settings.agenda.is_one_turn_a_term() && turn.value.is_none();
+        let last = settings.agenda.is_one_turn_a_term();
         if last && context.state.steering.hand_over().is_none() {
             resign(&phase, context);
         }

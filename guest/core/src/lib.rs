@@ -89,7 +89,7 @@ pub use own_time::OwnTime;
 pub use problem::{Problem, ProblemClass};
 pub use record::{
     Beat, End, Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Record, RecordError,
-    Started, Trigger, TriggerState, Triggers, Values,
+    Started, Trigger, TriggerState, Triggers,
 };
 pub use report::{
     Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, RawAnswer, Report, Role,

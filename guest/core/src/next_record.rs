@@ -7,7 +7,7 @@ use super::settings::Settings;
 use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 
-/// The newest turns that this candidate put forward: of the schedule, for a value, and for a trigger.
+/// The newest turns that this candidate put forward: of the schedule, and for a trigger.
 ///
 /// An attempt is a turn that began. Of a claim that a leader could not follow up, since its leadership
 /// had ended by the time it was answered, this candidate knows so when it leads again. Of a
@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Began {
     scheduled: Option<PutForward>,
-    for_value: Option<PutForward>,
     triggered: Option<PutForward>,
 }
 
@@ -56,7 +55,6 @@ impl Began {
     fn of(&mut self, kind: Kind) -> &mut Option<PutForward> {
         match kind {
             Kind::Slot => &mut self.scheduled,
-            Kind::Value => &mut self.for_value,
             Kind::Trigger => &mut self.triggered,
         }
     }
@@ -70,13 +68,11 @@ impl Began {
         {
             record.put_outcome(Kind::Slot, not_started);
         }
-        for (kind, put) in [(Kind::Value, self.for_value), (Kind::Trigger, self.triggered)] {
-            if let Some(newest) = record.newest(kind)
-                && newest.outcome.is_none()
-                && PutForward::never_began(put, record.term, newest.claim())
-            {
-                record.put_outcome(kind, not_started);
-            }
+        if let Some(newest) = &record.triggers.newest
+            && newest.outcome.is_none()
+            && PutForward::never_began(self.triggered, record.term, newest.claim())
+        {
+            record.put_outcome(Kind::Trigger, not_started);
         }
     }
 }

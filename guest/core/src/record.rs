@@ -15,14 +15,11 @@ mod judge;
 mod tests;
 mod triggers;
 mod turns;
-mod values;
 
 pub(super) use judge::{Judged, Unusable};
 pub use triggers::{Trigger, TriggerState, Triggers};
 pub(crate) use turns::Kind;
 pub use turns::{End, Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Started};
-pub use values::Values;
-pub(super) use values::fingerprint;
 
 use field::Fields;
 
@@ -47,10 +44,9 @@ const CLOSED: &str = "closed";
 /// As much as the service takes: names and addresses with no ASCII in them fill more than half of it.
 const MOST_BYTES: usize = 8192;
 
-/// So much of that is left for what a leader adds to the record with which it won: a successor, the turn for
-/// a value and the values that had theirs, the detail of a failure, all encoded, triggers, slots, attempts and
-/// outcomes.
-const ROOM: usize = 3648;
+/// So much of that is left for what a leader adds to the record with which it won: a successor, the detail of a
+/// failure, both encoded, triggers, slots, attempts and outcomes.
+const ROOM: usize = 2576;
 
 /// A term is the seconds since 1970 at which it was won, or one more than the term before. So it is ahead
 /// of the service's clock only after more terms than seconds, or when that clock was set back. Ten years of
@@ -96,7 +92,7 @@ pub struct Record {
     pub delivery: Delivery,
     /// The newest turn whose end was recorded; it may be an earlier one.
     pub finished: Option<Finished>,
-    /// The newest turn that succeeded, be it of the schedule, for a value or for a trigger.
+    /// The newest turn that succeeded, be it of the schedule or for a trigger.
     pub success: Option<Ended>,
     /// The newest turn that ended in another way.
     pub failure: Option<Ended>,
@@ -104,10 +100,6 @@ pub struct Record {
     pub failure_detail: Option<FailureDetail>,
     /// The newest slots that had no turn.
     pub missed: Option<MissedSlots>,
-    /// The newest turn for a value.
-    pub started: Option<Started>,
-    /// The values that had their turn.
-    pub values: Values,
     /// The triggers that had their turn.
     pub triggers: Triggers,
     /// To whom the leader wants to hand over.
@@ -187,9 +179,8 @@ impl Record {
         let attempt = fields.number(field::ATTEMPT);
         let finished = fields.instant(field::FINISHED);
         let outcome = fields.outcome(metadata, [field::FINISHED, field::OUTCOME]);
-        let started = fields.started(metadata, field::OF_VALUE);
         let triggers = Triggers {
-            newest: fields.started(metadata, field::OF_TRIGGER),
+            newest: fields.started(metadata),
             term: fields.optional(field::TRIGGER_TERM, |text| text.parse().ok()).unwrap_or(0),
             earlier: fields.optional(field::TRIGGERS, Triggers::parse_earlier).unwrap_or_default(),
         };
@@ -220,9 +211,7 @@ impl Record {
             failure_detail: failure_detail
                 .filter(|detail| failure.is_some_and(|failure| failure.end.at == detail.at)),
             missed: fields.told(field::MISSED, MissedSlots::parse),
-            started,
             triggers,
-            values: fields.optional(field::VALUES, Values::parse).unwrap_or_default(),
             successor: fields.successor(term),
             beat: fields.beat(term),
             coordinator_term: fields.optional(field::COORDINATOR_TERM, |text| text.parse().ok()),
@@ -278,27 +267,20 @@ impl Record {
         if let Some(missed) = &self.missed {
             put(field::MISSED, &missed.write());
         }
-        let newest = [(&self.started, field::OF_VALUE), (&self.triggers.newest, field::OF_TRIGGER)];
-        for (started, [value, slot, attempt, most, outcome]) in newest {
-            let Some(started) = started else { continue };
-            put(value, &started.value);
-            put(slot, &started.slot.to_rfc3339());
-            put(attempt, &started.attempt.to_string());
-            if let Delivery::AtLeastOnce { max_attempts } = started.delivery {
-                put(most, &max_attempts.to_string());
+        if let Some(newest) = &self.triggers.newest {
+            put(field::TRIGGER, &newest.id);
+            put(field::TRIGGER_SLOT, &newest.slot.to_rfc3339());
+            put(field::TRIGGER_ATTEMPT, &newest.attempt.to_string());
+            if let Delivery::AtLeastOnce { max_attempts } = newest.delivery {
+                put(field::TRIGGER_MAX_ATTEMPTS, &max_attempts.to_string());
             }
-            if let Some(how) = started.outcome {
-                put(outcome, how.word());
+            if let Some(outcome) = newest.outcome {
+                put(field::TRIGGER_OUTCOME, outcome.word());
             }
-        }
-        if self.triggers.newest.is_some() {
             put(field::TRIGGER_TERM, &self.triggers.term.to_string());
         }
         if let Some(earlier) = self.triggers.write_earlier() {
             put(field::TRIGGERS, &earlier);
-        }
-        if !self.values.0.is_empty() {
-            put(field::VALUES, &self.values.write());
         }
         if let Some(successor) = &self.successor {
             put(field::SUCCESSOR, successor);
@@ -328,11 +310,10 @@ impl Record {
         self.delivery == Delivery::AtMostOnce || finished.is_some_and(|f| f.outcome.is_final())
     }
 
-    /// The newest turn for a value, or for a trigger.
+    /// The newest turn for a trigger, if that is the kind.
     pub(super) fn newest(&self, kind: Kind) -> Option<&Started> {
         match kind {
             Kind::Slot => None,
-            Kind::Value => self.started.as_ref(),
             Kind::Trigger => self.triggers.newest.as_ref(),
         }
     }
@@ -345,13 +326,13 @@ impl Record {
         }
     }
 
-    /// Whether the end of the newest turns, of the schedule, for a value and for a trigger, is on record.
+    /// Returns true if the ends of the newest turns, of the schedule and for a trigger, are on record.
     pub(super) fn is_ended(&self) -> bool {
         let last = self.last.is_none_or(|last| {
             last.attempt == 0 || self.finished.is_some_and(|f| f.slot == last.slot)
         });
-        let ended = |kind| self.newest(kind).is_none_or(|newest| newest.outcome.is_some());
-        last && ended(Kind::Value) && ended(Kind::Trigger)
+        let triggered = self.triggers.newest.as_ref();
+        last && triggered.is_none_or(|newest| newest.outcome.is_some())
     }
 
     /// Begins with a leadership that has one turn, whatever was claimed before. Its slot is later than
@@ -390,7 +371,6 @@ impl Record {
         let outcome = end.outcome;
         let newest = match kind {
             Kind::Slot => None,
-            Kind::Value => self.started.as_mut(),
             Kind::Trigger => self.triggers.newest.as_mut(),
         };
         let slot = match (newest, self.last) {
@@ -441,18 +421,11 @@ impl Record {
         self.schedule.as_deref() == Some(WHILE_LEADING)
     }
 
-    /// Claims the turn for a value or for a trigger.
-    pub(super) fn start(&mut self, kind: Kind, started: Started) {
-        let for_value = kind == Kind::Value;
-        let [.., outcome] = if for_value { field::OF_VALUE } else { field::OF_TRIGGER };
+    /// Claims the turn for a trigger.
+    pub(super) fn start(&mut self, started: Started) {
         // A word of a newer version was about another claim.
-        self.unknown.remove(outcome);
-        if for_value {
-            self.values.add(&started.value);
-            self.started = Some(started);
-        } else {
-            self.triggers.claim(started, self.term);
-        }
+        self.unknown.remove(field::TRIGGER_OUTCOME);
+        self.triggers.claim(started, self.term);
     }
 
     /// Whether `self`, read from the blob, is what `written` was to put there.
@@ -472,9 +445,7 @@ impl Record {
     #[inline(never)]
     pub(super) fn has_turns_of(&self, other: &Self) -> bool {
         let ends = |record: &Self| (record.last, record.finished, record.success, record.failure);
-        ends(self) == ends(other)
-            && self.started == other.started
-            && self.triggers.newest == other.triggers.newest
+        ends(self) == ends(other) && self.triggers.newest == other.triggers.newest
     }
 
     /// The leader of this record makes way for another one.

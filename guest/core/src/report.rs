@@ -70,9 +70,7 @@ pub struct Turn {
     pub term: u64,
     /// The scheduled instant.
     pub slot: Timestamp,
-    /// What it runs for once and for all; none for a turn of the schedule.
-    pub value: Option<String>,
-    /// The id of the trigger that it runs for, outside the schedule.
+    /// The id of the trigger that it runs for, outside the schedule; none for a turn of the schedule.
     pub trigger: Option<String>,
     /// 1 for the first attempt.
     pub attempt: u32,
@@ -88,7 +86,7 @@ pub struct Turn {
 
 impl Turn {
     pub(super) fn kind(&self) -> Kind {
-        Kind::of(self.value.as_ref(), self.trigger.as_ref())
+        Kind::of(self.trigger.as_ref())
     }
 }
 

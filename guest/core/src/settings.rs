@@ -61,8 +61,6 @@ pub mod variable {
     pub const MAX_ATTEMPTS: &str = "TENURE_MAX_ATTEMPTS";
     /// `skip`, `once` or `all N`: what becomes of missed slots.
     pub const MISSED: &str = "TENURE_MISSED";
-    /// A value that has one turn for ever: a release, for example.
-    pub const ON_START: &str = "TENURE_ON_START";
     /// The longest that a turn may take. Without it, a turn may last as long as the leadership.
     pub const TURN_TIMEOUT: &str = "TENURE_TURN_TIMEOUT";
     /// So many failed turns in a row end the leadership; 0: never.
@@ -214,7 +212,7 @@ impl Settings {
     /// As [`Settings::read`].
     pub fn one_shot(environment: impl Environment) -> Result<Self, Vec<Complaint>> {
         let mut reader = Reader::new(&environment, Some(ONE_SHOT_LEASE));
-        let timers = [variable::EVERY, variable::CRON, variable::ON_START];
+        let timers = [variable::EVERY, variable::CRON];
         if timers.iter().all(|name| reader.get(name).is_none()) {
             let problem = "no timer is set, so no turn would ever run";
             let advice = "set how often a turn runs, like 10m or 24h, or set TENURE_CRON; calls may come more often \

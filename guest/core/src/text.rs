@@ -4,10 +4,11 @@
 //! not there: it would be shown on terminals, and carried on from leader to leader in a record
 //! whose size the service bounds.
 
+use sha2::{Digest, Sha256};
 use tenure_azure::percent::{self, AsciiSet};
 use tenure_base::prelude::*;
 
-/// The longest name of a candidate, and the longest value of a turn, in bytes.
+/// The longest name of a candidate, in bytes.
 pub(super) const LONGEST_NAME: usize = 128;
 
 /// The longest reason of a failure, in bytes.
@@ -24,6 +25,12 @@ pub(super) const LONGEST_CRON: usize = 256;
 pub(super) const LONGEST_SCHEDULE: usize = LONGEST_CRON + 64;
 
 const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b':').remove(b'/');
+
+/// The first 64 bits of the SHA-256.
+pub(super) fn fingerprint(text: &str) -> u64 {
+    let hash = Sha256::digest(text.as_bytes());
+    hash.iter().take(8).fold(0, |bits, byte| bits << 8 | u64::from(*byte))
+}
 
 /// A value as metadata holds it.
 pub(super) fn encoded(value: &str) -> String {

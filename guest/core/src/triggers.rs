@@ -49,8 +49,7 @@ const TRIGGERS: &str = "tenuretriggers";
 /// an invocation is called for one, and an operator's candidate has none.
 pub(super) fn are_in_use(settings: &Settings) -> bool {
     let agenda = &settings.agenda;
-    let works = agenda.schedule.is_some() || agenda.on_start.is_some();
-    let turns = works && !settings.one_shot && !agenda.is_one_turn_a_term();
+    let turns = agenda.schedule.is_some() && !settings.one_shot && !agenda.is_one_turn_a_term();
     turns && settings.election.may_have_side_blobs()
 }
 
@@ -225,7 +224,7 @@ pub fn trigger(
         );
         return refused(order, detail);
     }
-    if !is_new && record.schedule.is_none() && record.started.is_none() {
+    if !is_new && record.schedule.is_none() {
         let detail = format!(
             "the leader of {name} runs no turns: its work is split into shares (trigger one: \
              BLOB.share.SPLIT.INDEX-of-COUNT)"

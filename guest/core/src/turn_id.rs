@@ -28,12 +28,7 @@ impl TurnId {
         // Only a slot has colons as they are: nothing else can be taken for one.
         let account = percent::encode(account, percent::UNRESERVED);
         let mut key = format!("{account}{}/{}", election.path(), turn.slot.to_rfc3339());
-        if let Some(value) = &turn.value {
-            key.push('/');
-            key.push_str(&percent::encode(value, percent::ALL));
-        }
         if let Some(trigger) = &turn.trigger {
-            // Two slashes: no value is empty.
             key.push_str("//");
             key.push_str(trigger);
         }
@@ -51,7 +46,6 @@ mod tests {
         Turn {
             term: 7,
             slot: Timestamp(1_795_158_000_000_000_000),
-            value: None,
             trigger: None,
             attempt: 2,
             past_due: true,
@@ -98,11 +92,10 @@ mod tests {
 
     #[test]
     fn no_part_of_a_key_can_be_taken_for_another() {
-        let release = Turn { value: Some("v1 ü/2026-11-20T07:00:00Z".into()), ..turn() };
+        let release = Turn { trigger: Some("v1.8".into()), ..turn() };
         assert_eq!(
             id("acme", "jobs/a ü/2026-11-20T07:00:00Z", &release).key,
-            "acme/jobs/a%20%C3%BC/2026-11-20T07%3A00%3A00Z/2026-11-20T07:00:00Z/\
-             v1%20%C3%BC%2F2026%2D11%2D20T07%3A00%3A00Z"
+            "acme/jobs/a%20%C3%BC/2026-11-20T07%3A00%3A00Z/2026-11-20T07:00:00Z//v1.8"
         );
     }
 }

@@ -16,8 +16,6 @@ pub struct Turns {
     pub last_slot: Option<LastSlot>,
     /// The newest turn whose end was recorded.
     pub finished: Option<Finished>,
-    /// The newest turn for a value.
-    pub started: Option<Started>,
     /// The newest turn for a trigger.
     pub triggered: Option<Started>,
     /// The newest turn that succeeded.
@@ -50,7 +48,6 @@ impl Turns {
             // Attempt 0 is where the count began; nothing ran then.
             last_slot: record.last.filter(|last| last.attempt > 0),
             finished: record.finished,
-            started: record.started.clone(),
             triggered: record.triggers.newest.clone(),
             last_success: record.success,
             last_failure: record.failure,
@@ -69,7 +66,6 @@ fn next(record: &Record, runs: bool, now: Timestamp, own: &Agenda) -> Option<Nex
         missed: own.missed,
         tolerance: own.tolerance,
         delay: record.delay,
-        on_start: None,
     };
     let slot = agenda.next_slot(now, record, runs)?;
     Some(NextTurn { slot, at: slot.plus(record.delay) })

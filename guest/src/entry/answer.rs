@@ -44,7 +44,6 @@ pub fn turned(turned: &Turned) -> Answer {
         .with("next", turned.next.map(|next| next.to_rfc3339()).as_ref());
     if let Some(turn) = &turned.turn {
         object = object
-            .with("value", turn.value.as_ref())
             .with("trigger", turn.trigger.as_ref())
             .with("attempt", u64::from(turn.attempt))
             .with("past_due", turn.past_due)
@@ -190,7 +189,6 @@ mod tests {
         let turn = Turn {
             term: 9,
             slot: SEVEN,
-            value: None,
             trigger: None,
             attempt: 2,
             past_due: true,
@@ -211,7 +209,7 @@ mod tests {
         assert_eq!(turned.status, 500);
         let expected = json!({
             "leading": true, "term": 9, "slot": "2026-11-20T07:00:00Z", "ran": true,
-            "outcome": "failed", "next": "2026-11-20T07:10:00Z", "value": null, "trigger": null,
+            "outcome": "failed", "next": "2026-11-20T07:10:00Z", "trigger": null,
             "attempt": 2, "past_due": true, "missed": 3, "recorded": true, "error": "\"no\"",
             "problems": [{ "class": "clock", "detail": "late" }],
         });

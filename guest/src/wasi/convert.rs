@@ -134,7 +134,6 @@ pub fn turn(turn: Turn, settings: &Settings) -> wit::Turn {
         key: id.key,
         term: turn.term,
         slot: turn.slot.0,
-        value: turn.value,
         trigger: turn.trigger,
         attempt: turn.attempt,
         past_due: turn.past_due,
@@ -243,7 +242,7 @@ impl From<Started> for wit::Started {
     #[inline(never)]
     fn from(started: Started) -> Self {
         Self {
-            value: started.value,
+            id: started.id,
             slot: started.slot.0,
             attempt: started.attempt,
             outcome: started.outcome.map(Into::into),
@@ -275,7 +274,6 @@ impl From<Turns> for wit::Turns {
                 slot: finished.slot.0,
                 outcome: finished.outcome.into(),
             }),
-            started: turns.started.map(Into::into),
             triggered: turns.triggered.map(Into::into),
             last_success: turns.last_success.map(Into::into),
             last_failure: turns.last_failure.map(Into::into),

@@ -187,7 +187,6 @@ fn body(turn: &Turn, id: &TurnId, valid_for: Duration) -> String {
         .with("election", &id.election)
         .with("term", turn.term)
         .with("slot", &turn.slot.to_rfc3339())
-        .with("value", turn.value.as_ref())
         .with("trigger", turn.trigger.as_ref())
         .with("attempt", u64::from(turn.attempt))
         .with("past_due", turn.past_due)
@@ -207,7 +206,6 @@ mod tests {
         Turn {
             term: 7,
             slot: Timestamp(1_795_158_000_000_000_000),
-            value: None,
             trigger: None,
             attempt: 2,
             past_due: true,
@@ -256,7 +254,7 @@ mod tests {
         assert_eq!(call.timeout, turn().valid_for);
         let json: serde_json::Value = serde_json::from_str(body.reveal()).unwrap();
         let expected = json!({
-            "election": "jobs/report", "term": 7, "slot": "2026-11-20T07:00:00Z", "value": null, "trigger": null,
+            "election": "jobs/report", "term": 7, "slot": "2026-11-20T07:00:00Z", "trigger": null,
             "attempt": 2, "past_due": true, "missed": 3, "valid_for_ms": 40_500, "share": null,
         });
         assert_eq!(json, expected);

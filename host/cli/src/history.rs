@@ -127,7 +127,6 @@ mod tests {
                 schedule: None,
                 last_slot: None,
                 finished: None,
-                started: None,
                 triggered: None,
                 last_success: None,
                 last_failure: None,

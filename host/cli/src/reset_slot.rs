@@ -188,9 +188,9 @@ fn consequences(slot: &str, seen: &Snapshot) -> String {
         "The slot {slot} will be forgotten. To do that, this command takes the lease from the present leader within \
          a minute."
     );
-    if let Some(Started { value, outcome: None, .. }) = &seen.turns.started {
-        let value = printable(value);
-        let _ = write!(told, " Its turn for {value} is not over, and would be cut off.");
+    if let Some(Started { id, outcome: None, .. }) = &seen.turns.triggered {
+        let id = printable(id);
+        let _ = write!(told, " Its turn for the trigger {id} is not over, and would be cut off.");
     }
     told
 }

@@ -187,17 +187,9 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
             "outcome": outcome_name(finished.outcome),
         })
     };
-    let started = |started: &Started| {
-        json!({
-            "value": started.value,
-            "slot": rfc3339(started.slot),
-            "attempt": started.attempt,
-            "outcome": started.outcome.map(outcome_name),
-        })
-    };
     let triggered = |newest: &Started| {
         json!({
-            "id": newest.value,
+            "id": newest.id,
             "asked": rfc3339(newest.slot),
             "attempt": newest.attempt,
             "outcome": newest.outcome.map(outcome_name),
@@ -219,7 +211,6 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
         "next_turn": outlook.next_turn,
         "last_slot": turns.last_slot.as_ref().map(last_slot),
         "finished": turns.finished.as_ref().map(finished),
-        "started": turns.started.as_ref().map(started),
         "triggered": turns.triggered.as_ref().map(triggered),
         "missed": turns.missed.as_ref().map(missed),
         "changes": snapshot.changes,
@@ -300,13 +291,7 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
         let when = when(claimed.slot, snapshot.asked_at, zone);
         row("claimed", format!("{when}{}: {what}", again(claimed.attempt)));
     }
-    if let Some(Started { value, slot, attempt, outcome }) = &turns.started {
-        let attempt = again(*attempt);
-        let outcome = outcome.map_or_else(|| unfinished(*slot, snapshot), outcome_name);
-        let slot = when(*slot, snapshot.asked_at, zone);
-        row("started", format!("for {value} at {slot}{attempt}, {outcome}"));
-    }
-    if let Some(Started { value: id, slot, attempt, outcome }) = &turns.triggered {
+    if let Some(Started { id, slot, attempt, outcome }) = &turns.triggered {
         let (attempt, asked) = (again(*attempt), when(*slot, snapshot.asked_at, zone));
         let outcome = outcome.map_or_else(|| unfinished(*slot, snapshot), outcome_name);
         row("triggered", format!("{id}, asked for at {asked}{attempt}, {outcome}"));

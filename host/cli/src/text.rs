@@ -105,11 +105,8 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
             (DIM, "renewed", format!("term {term}, to be renewed within {}", time(*valid_for)))
         }
         Event::TurnStarted { turn } => {
-            let value = match (&turn.value, &turn.trigger) {
-                (Some(value), _) => format!(", for {value}"),
-                (_, Some(id)) => format!(", trigger {id}"),
-                (None, None) => String::new(),
-            };
+            let trigger =
+                turn.trigger.as_ref().map_or_else(String::new, |id| format!(", trigger {id}"));
             let attempt = match turn.attempt {
                 1 => String::new(),
                 again => format!(", attempt {again}"),
@@ -121,7 +118,7 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
                 some => format!(", after {some} slots without a turn"),
             };
             let slot = local(turn.slot, zone);
-            (PLAIN, "turn", format!("{slot}{value}{attempt}{late}{missed}"))
+            (PLAIN, "turn", format!("{slot}{trigger}{attempt}{late}{missed}"))
         }
         Event::TurnEnded { turn, end, elapsed, before } => {
             let style = if *end == TurnEnd::Succeeded { PLAIN } else { YELLOW };
@@ -250,7 +247,6 @@ mod tests {
                 key: String::new(),
                 term: 7,
                 slot: 0,
-                value: None,
                 trigger: None,
                 attempt: 1,
                 past_due: false,
@@ -312,7 +308,6 @@ mod tests {
             key: String::new(),
             term: 7,
             slot: 0,
-            value: None,
             trigger: None,
             attempt: 1,
             past_due: false,

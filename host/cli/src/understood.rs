@@ -58,13 +58,9 @@ impl Understood {
         }
     }
 
-    /// When there are turns, in words; none where there is no timer.
+    /// When there are turns, in words.
     pub(super) fn schedule(&self) -> Option<String> {
-        let value = self.agenda.on_start.as_ref().map(|value| format!("one turn for {value}"));
-        match (value, self.agenda.description()) {
-            (Some(value), Some(timer)) => Some(format!("{value}, then {timer}")),
-            (value, timer) => value.or(timer),
-        }
+        self.agenda.description()
     }
 
     /// The time zone of the schedule: that of a cron expression, else UTC.

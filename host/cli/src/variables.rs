@@ -10,13 +10,12 @@ const PREFIX: &str = "TENURE_";
 const OF_TESTS: &str = "TENURE_TEST_";
 
 /// What commands are told of their turn. A command may start this program.
-const TOLD: [&str; 12] = [
+const TOLD: [&str; 11] = [
     "TENURE_TERM",
     "TENURE_SLOT",
     "TENURE_ATTEMPT",
     "TENURE_PAST_DUE",
     "TENURE_MISSED_SLOTS",
-    "TENURE_VALUE",
     "TENURE_DEADLINE",
     "TENURE_ELECTION",
     "TENURE_SHARE_INDEX",

@@ -125,7 +125,6 @@ mod tests {
                 key: "acme/jobs/report/1970-01-01T00:00:01Z".to_owned(),
                 term: 7,
                 slot: 1_000_000_000,
-                value: None,
                 trigger: None,
                 attempt: 1,
                 past_due: false,

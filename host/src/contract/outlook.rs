@@ -233,7 +233,6 @@ mod tests {
             schedule: Some("cron 0 3 * * * Europe/Berlin".to_owned()),
             last_slot: None,
             finished: Some(Finished { slot: SLOT, outcome: Outcome::Failed }),
-            started: None,
             triggered: None,
             last_success: Some(ended(SLOT - DAY, Outcome::Succeeded)),
             last_failure: Some(ended(SLOT, Outcome::Failed)),

@@ -18,7 +18,6 @@ pub(super) fn turn() -> Turn {
         key: "acme/jobs/report/1970-01-01T00:00:01.500Z".to_owned(),
         term: 7,
         slot: 1_500_000_000,
-        value: None,
         trigger: None,
         attempt: 1,
         past_due: false,

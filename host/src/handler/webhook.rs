@@ -200,7 +200,6 @@ fn known(turn: Turn) -> (tenure_core::Turn, TurnId) {
     let turn = tenure_core::Turn {
         term: turn.term,
         slot: Timestamp(turn.slot),
-        value: turn.value,
         trigger: turn.trigger,
         attempt: turn.attempt,
         past_due: turn.past_due,

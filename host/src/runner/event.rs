@@ -293,16 +293,14 @@ fn as_started<S: Serializer>(turn: &Turn, serializer: S) -> Result<S::Ok, S::Err
         term: u64,
         slot: String,
         #[serde(skip_serializing_if = "Option::is_none")]
-        value: Option<&'t str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
         trigger: Option<&'t str>,
         attempt: u32,
         past_due: bool,
         missed: u32,
     }
-    let &Turn { term, slot, ref value, ref trigger, attempt, past_due, missed, .. } = turn;
-    let (slot, value, trigger) = (rfc3339(slot), value.as_deref(), trigger.as_deref());
-    Started { term, slot, value, trigger, attempt, past_due, missed }.serialize(serializer)
+    let &Turn { term, slot, ref trigger, attempt, past_due, missed, .. } = turn;
+    let (slot, trigger) = (rfc3339(slot), trigger.as_deref());
+    Started { term, slot, trigger, attempt, past_due, missed }.serialize(serializer)
 }
 
 fn as_which<S: Serializer>(turn: &Turn, serializer: S) -> Result<S::Ok, S::Error> {
@@ -355,7 +353,6 @@ mod tests {
             key: "acme/jobs/report/1970-01-01T00:00:01.500Z".to_owned(),
             term: 7,
             slot: 1_500_000_000,
-            value: None,
             trigger: None,
             attempt: 1,
             past_due: false,

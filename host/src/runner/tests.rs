@@ -116,7 +116,6 @@ fn turn(term: u64) -> Turn {
         key: String::new(),
         term,
         slot: 0,
-        value: None,
         trigger: None,
         attempt: 1,
         past_due: false,

@@ -145,7 +145,6 @@ mod tests {
             schedule: None,
             last_slot: None,
             finished: None,
-            started: None,
             triggered: None,
         });
         {

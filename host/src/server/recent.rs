@@ -104,7 +104,7 @@ impl RecentTurns {
         let most = TURNS.min(turn.missed.try_into().unwrap_or(TURNS));
         match schedule {
             // Of a turn outside the schedule nothing can be counted back.
-            Some((schedule, _)) if turn.value.is_none() && turn.trigger.is_none() => {
+            Some((schedule, _)) if turn.trigger.is_none() => {
                 earlier(&schedule, turn.slot).take(most).collect()
             }
             _ => Vec::new(),

@@ -24,7 +24,6 @@ fn full() -> Settings {
         jitter: Duration::from_millis(1_500),
         delivery: Delivery::AtLeastOnce { max_attempts: 7 },
         missed: Missed::All(9),
-        on_start: Some("release 3".to_owned()),
         lease: seconds(30),
         margin: seconds(5),
         renew: Some(Duration::from_millis(4_500)),
@@ -56,7 +55,6 @@ fn the_component_reads_what_was_written() {
     assert_eq!(agenda.schedule, Timer::every(Duration::from_secs(90)).ok());
     assert_eq!(agenda.delivery, Delivery::AtLeastOnce { max_attempts: 7 });
     assert_eq!(agenda.missed, Missed::All(9));
-    assert_eq!(agenda.on_start.as_deref(), Some("release 3"));
     assert_eq!(read.failure_policy.turn_timeout, Some(Duration::from_secs(3_600)));
     assert_eq!(read.max_tenure, Some(Duration::from_secs(86_400)));
 }

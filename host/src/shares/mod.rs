@@ -281,7 +281,7 @@ impl fmt::Debug for Shares {
 
 /// The settings of the coordinating election, which has no turns.
 fn coordinating(settings: &Settings) -> Variables {
-    let settings = Settings { schedule: None, on_start: None, ..of_all(settings) };
+    let settings = Settings { schedule: None, ..of_all(settings) };
     Variables::from(settings).with(names::COORDINATES, "true")
 }
 

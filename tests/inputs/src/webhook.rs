@@ -19,7 +19,6 @@ pub fn webhook(data: &[u8]) {
     let turn = Turn {
         term: 1_795_762_800,
         slot: Timestamp::from_date(wall()),
-        value: None,
         trigger: None,
         attempt: 1,
         past_due: false,

@@ -101,7 +101,6 @@ pub fn report(report: core::Report) -> wit::Report {
             key: String::new(),
             term: turn.term,
             slot: turn.slot.0,
-            value: turn.value,
             trigger: turn.trigger,
             attempt: turn.attempt,
             past_due: turn.past_due,

@@ -12,7 +12,7 @@ use tenure::handler::{BoxFuture, Handler, TurnEnd};
 use super::clock::SimClock;
 use super::dice::Dice;
 use super::gate::{Gate, TurnState};
-use super::history::{Label, What, Who};
+use super::history::{What, Who, number};
 use super::plan::Trait;
 use super::world::{Millis, World};
 use std::time::Duration;
@@ -49,8 +49,8 @@ impl Handler for Desk {
             let machine = state.processes[self.who].machine;
             state.processes[self.who].turn = Some(TurnState { term: turn.term, works });
             let Turn { term, slot, attempt, .. } = turn;
-            let label = Label::of(turn.value.as_ref(), turn.trigger.as_ref());
-            state.note(now, What::TurnBegan { who: self.who, term, slot, attempt, label });
+            let trigger = turn.trigger.as_deref().map(number);
+            state.note(now, What::TurnBegan { who: self.who, term, slot, attempt, trigger });
             if works {
                 state.note(now, What::Works(self.who, turn.term));
             }
@@ -58,9 +58,7 @@ impl Handler for Desk {
                 state.coverage.saw(Trait::Triggers);
             }
             for what in self.world.plan.traits_of_turns(machine) {
-                if turn.value.is_none() {
-                    state.coverage.saw(what);
-                }
+                state.coverage.saw(what);
             }
         }
         // Half of the handlers are awake when their process wakes up, and learn at once that
@@ -97,7 +95,7 @@ async fn work(
 ) -> TurnEnd {
     let faulty = world.now() < world.plan.calm;
     let long = faulty && dice.permille(world.plan.long_turns);
-    let lasts = match (world.plan.traits.has(Trait::Lasting) && turn.value.is_none(), long) {
+    let lasts = match (world.plan.traits.has(Trait::Lasting), long) {
         // Some come to their end all the same.
         (true, false) => FOR_EVER,
         (_, true) => dice.between(1_000, LONG),

@@ -139,10 +139,6 @@ pub struct Written {
     pub attempt: u32,
     /// After so many turns it is abandoned; 0: it has one at most.
     pub most: u32,
-    /// The newest turn for a value: which, its slot, and how often it was tried.
-    pub value: (char, u64, u32),
-    /// It is on record how that turn ended.
-    pub value_ended: bool,
     /// The newest turn for a trigger.
     pub trigger: Triggered,
     /// The newest slot whose turn ended.
@@ -159,24 +155,6 @@ pub struct Written {
     pub beat: u64,
     /// So long after it the leader has stopped, in milliseconds; 0: it promises nothing.
     pub promise: Millis,
-}
-
-/// What a turn is for that is not of the timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Label {
-    /// A value, by its last letter.
-    Value(char),
-    /// A trigger, by its number.
-    Trigger(u32),
-}
-
-impl Label {
-    /// That of a turn.
-    #[must_use]
-    pub fn of(value: Option<&String>, trigger: Option<&String>) -> Option<Self> {
-        let trigger = || Some(Self::Trigger(number(trigger?)));
-        value.and_then(|value| value.chars().last()).map(Self::Value).or_else(trigger)
-    }
 }
 
 /// The number in the id of a trigger.
@@ -258,7 +236,7 @@ pub enum What {
         /// How often it was tried.
         attempt: u32,
         /// Not of the timer, but for this.
-        label: Option<Label>,
+        trigger: Option<u32>,
     },
     /// An outsider asked for a turn outside the schedule: a trigger of that number waits.
     Triggered(u32),

@@ -13,7 +13,7 @@ use tenure_core::{Ask, Course, Next, OneTurn, Problem, Settings, Snapshot, Step,
 use super::clock::SimClock;
 use super::dice::Dice;
 use super::gate::TurnState;
-use super::history::{Label, What, Who};
+use super::history::{What, Who, number};
 use super::native::Native;
 use super::process::Process;
 use super::world::{Millis, World};
@@ -129,8 +129,8 @@ impl Invocation {
         {
             let mut state = world.state();
             state.processes[*who].turn = Some(TurnState { term, works: true });
-            let label = Label::of(turn.value.as_ref(), turn.trigger.as_ref());
-            state.note(now, What::TurnBegan { who: *who, term, slot, attempt, label });
+            let trigger = turn.trigger.as_deref().map(number);
+            state.note(now, What::TurnBegan { who: *who, term, slot, attempt, trigger });
             state.note(now, What::Works(*who, term));
         }
         let mut dice = Dice::new(world.seed ^ slot, 2_000 + *who as u64);

@@ -65,10 +65,10 @@ fn line(history: &History, at: Millis, what: What) -> String {
         }
         What::Failed(number) => format!("c{} hears that #{number} failed", by(number)),
         What::Triggered(number) => format!("somebody asks for a turn: trigger {number}"),
-        What::TurnBegan { who, term, slot, attempt, label } => {
-            let value = label.map(|label| format!(", for {label:?}")).unwrap_or_default();
+        What::TurnBegan { who, term, slot, attempt, trigger } => {
+            let of = trigger.map(|number| format!(", for trigger {number}")).unwrap_or_default();
             let slot = slot / 1_000_000_000;
-            format!("c{who} begins its turn for slot {slot}, attempt {attempt}, term {term}{value}")
+            format!("c{who} begins its turn for slot {slot}, attempt {attempt}, term {term}{of}")
         }
         What::Works(who, _) => format!("c{who} works"),
         What::Rests(who, _) => format!("c{who} works no longer"),

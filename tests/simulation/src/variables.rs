@@ -60,9 +60,6 @@ pub fn of(plan: &Plan, number: usize) -> Variables {
         set("TENURE_MAX_TENURE", format!("{seconds}s"));
     }
     let odd = plan.rules.mixed && number % 2 == 1;
-    if plan.rules.on_start {
-        set("TENURE_ON_START", if odd { "v1" } else { "v2" }.into());
-    }
     match plan.traits.has(Trait::Lasting) {
         true => set("TENURE_WHILE_LEADING", "true".into()),
         false => of_timer(plan, machine, odd, &mut set),

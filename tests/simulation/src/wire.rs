@@ -16,11 +16,11 @@ use super::token;
 #[derive(Debug, Default)]
 pub struct Wire(BTreeMap<u128, Stage>);
 
-/// The newest turns: of the timer, for a value, and for a trigger.
-type Claim = ((u64, u32), (char, u64, u32), (u64, u32));
+/// The newest turns: of the timer, and for a trigger.
+type Claim = ((u64, u32), (u64, u32));
 
-/// How the newest turns ended, as far as that is on record: of the timer, for a value, and for a trigger.
-type Ended = [String; 3];
+/// How the newest turns ended, as far as that is on record: of the timer, and for a trigger.
+type Ended = [String; 2];
 
 #[derive(Debug)]
 struct Stage {
@@ -40,7 +40,7 @@ impl Wire {
         let (mut lease, mut proposed, mut action, mut write) = (None, None, "", None);
         let (side_blob, mut successor) = (side_blob(&request.target), None);
         let is_side_blob = side_blob.is_some();
-        let (mut puts_blob, mut finished, mut outcome, mut of_value) = (false, "", "", "");
+        let (mut puts_blob, mut finished, mut outcome) = (false, "", "");
         let mut of_trigger = "";
         let mut promised_in = 0;
         let (mut machines, mut is_first) = (None, false);
@@ -64,14 +64,6 @@ impl Wire {
                             "tenureslot" => write.slot = nanoseconds(value),
                             "tenureattempt" => write.attempt = value.parse().unwrap_or(0),
                             "tenureslotattempts" => write.most = value.parse().unwrap_or(0),
-                            "tenurevalue" => {
-                                write.value.0 = value.chars().last().unwrap_or_default()
-                            }
-                            "tenurevalueslot" => write.value.1 = nanoseconds(value),
-                            "tenurevalueattempt" => write.value.2 = value.parse().unwrap_or(0),
-                            "tenurevalueoutcome" => {
-                                (of_value, write.value_ended) = (value, !value.is_empty());
-                            }
                             "tenuretrigger" => write.trigger.number = number(value),
                             "tenuretriggerslot" => write.trigger.asked = nanoseconds(value),
                             "tenuretriggerattempt" => {
@@ -160,9 +152,9 @@ impl Wire {
             (_, "change", _) => Step::HandOver,
             (_, "break", _) => Step::Break,
             (_, _, Some(write)) => {
-                let ended = [format!("{finished} {outcome}"), of_value.into(), of_trigger.into()];
+                let ended = [format!("{finished} {outcome}"), of_trigger.into()];
                 let triggered = (write.trigger.asked, write.trigger.attempt);
-                let claim = ((write.slot, write.attempt), write.value, triggered);
+                let claim = ((write.slot, write.attempt), triggered);
                 let of_slot = write.finished == write.slot;
                 self.writes(lease.unwrap_or(0), (claim, write.beat), ended, of_slot)
             }
@@ -240,8 +232,6 @@ const NOTHING: Written = Written {
     slot: 0,
     attempt: 0,
     most: 0,
-    value: ('\0', 0, 0),
-    value_ended: false,
     trigger: Triggered {
         number: 0,
         asked: 0,

@@ -21,7 +21,6 @@ pub const TURN: Turn = Turn {
     key: String::new(),
     term: 7,
     slot: 0,
-    value: None,
     trigger: None,
     attempt: 1,
     past_due: false,

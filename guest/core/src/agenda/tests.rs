@@ -20,7 +20,6 @@ fn every(interval: u64) -> Agenda {
         missed: Missed::Once,
         tolerance: seconds(60),
         delay: Duration::ZERO,
-        on_start: None,
     }
 }
 
@@ -47,7 +46,7 @@ fn now(slot: &str, attempt: u32, past_due: bool) -> Due {
 
 /// The same, after so many slots that get no turn.
 fn now_after(missed: u32, slot: &str, attempt: u32, past_due: bool) -> Due {
-    Due::Now(Task { slot: at(slot), value: None, trigger: None, attempt, past_due, missed })
+    Due::Now(Task { slot: at(slot), trigger: None, attempt, past_due, missed })
 }
 
 #[test]
@@ -98,7 +97,8 @@ fn the_next_slot_is_one_of_the_schedule_that_will_run() {
     let skip = Agenda { missed: Missed::Skip, ..every(300) };
     assert_eq!(next(&skip, last("07:00:00", 1)), Some(at("07:10:00")));
     // Another attempt at a trigger is none.
-    let trigger = started("id", 1, Delivery::AtLeastOnce { max_attempts: 3 });
+    let (slot, delivery) = (at("07:00:07"), Delivery::AtLeastOnce { max_attempts: 3 });
+    let trigger = Started { id: "id".into(), slot, attempt: 1, delivery, outcome: None };
     let mut record = last("07:05:00", 1);
     record.triggers.newest = Some(trigger);
     assert_eq!(next(&at_least_once(300), record), Some(at("07:10:00")));
@@ -185,14 +185,8 @@ fn a_claim_keeps_its_rule_whoever_leads() {
 #[test]
 fn a_slot_is_abandoned_after_its_last_attempt() {
     let agenda = at_least_once(5);
-    let spent = Task {
-        slot: at("07:00:05"),
-        value: None,
-        trigger: None,
-        attempt: 3,
-        past_due: false,
-        missed: 0,
-    };
+    let spent =
+        Task { slot: at("07:00:05"), trigger: None, attempt: 3, past_due: false, missed: 0 };
     let failed = finished("07:00:05", 3, Outcome::Failed);
     let failed = Record { delivery: agenda.delivery, ..failed };
     for record in [claimed(&agenda, "07:00:05", 3), failed] {
@@ -209,59 +203,6 @@ fn the_slot_with_which_the_count_began_is_not_run() {
     };
     assert_eq!(record.last, Some(LastSlot { slot: at("07:00:00"), attempt: 0 }));
     assert_eq!(at_least_once(5).due(at("07:00:03"), &record), Due::In(seconds(2)));
-}
-
-#[test]
-fn a_value_has_one_turn_before_all_others() {
-    let agenda = Agenda { on_start: Some("v2".into()), ..every(5) };
-    let mut record = last("07:00:00", 1);
-    let first = for_value("v2", "07:00:07.123", 1);
-    assert_eq!(agenda.due(at("07:00:07.1234"), &record), Due::Now(first));
-    let started = started("v2", 1, Delivery::AtMostOnce);
-    record.started = Some(started.clone());
-    assert_eq!(
-        agenda.due(at("07:00:08"), &record),
-        now("07:00:05", 1, false),
-        "claimed is claimed"
-    );
-    // A candidate of the release before came back, and had its own turn long ago.
-    record.values.add("v1");
-    record.values.add("v2");
-    let earlier = Agenda { on_start: Some("v1".into()), ..every(5) };
-    assert_eq!(earlier.due(at("07:00:08"), &record), now("07:00:05", 1, false));
-    record.started = Some(Started { value: "v1".into(), ..started });
-    assert_eq!(agenda.due(at("07:00:08"), &record), now("07:00:05", 1, false));
-}
-
-#[test]
-fn a_value_is_tried_until_it_succeeded_or_another_one_comes() {
-    let rule = at_least_once(5).delivery;
-    let agenda = |value: &str| Agenda { on_start: Some(value.into()), ..every(5) };
-    let due = |value: &str, started: Started| {
-        let mut record = Record::default();
-        record.values.add("v2");
-        record.started = Some(started);
-        agenda(value).due(at("07:00:08"), &record)
-    };
-    assert_eq!(due("v2", started("v2", 1, rule)), Due::Now(for_value("v2", "07:00:07", 2)));
-    let spent = Due::Abandon(for_value("v2", "07:00:07", 3));
-    assert_eq!(due("v2", started("v2", 3, rule)), spent);
-    let outcome = Some(Outcome::Succeeded);
-    let succeeded = Started { outcome, ..started("v2", 1, rule) };
-    assert_eq!(due("v2", succeeded.clone()), Due::Nothing);
-    assert_eq!(due("v3", succeeded), Due::Now(for_value("v3", "07:00:08", 1)));
-    // Another release does not run it, and says so before its own.
-    let left = Due::Abandon(for_value("v2", "07:00:07", 1));
-    assert_eq!(due("v3", started("v2", 1, rule)), left);
-}
-
-fn for_value(value: &str, slot: &str, attempt: u32) -> Task {
-    let (value, trigger) = (Some(value.into()), None);
-    Task { slot: at(slot), value, trigger, attempt, past_due: false, missed: 0 }
-}
-
-fn started(value: &str, attempt: u32, delivery: Delivery) -> Started {
-    Started { value: value.into(), slot: at("07:00:07"), attempt, delivery, outcome: None }
 }
 
 #[test]

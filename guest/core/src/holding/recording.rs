@@ -50,15 +50,14 @@ pub(crate) struct Wanted {
 /// Puts the claim of a turn into the record.
 fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
     let kind = task.kind();
-    let Task { slot, value, trigger, attempt, past_due, missed } = task;
+    let Task { slot, trigger, attempt, past_due, missed } = task;
     let claim = Claim { kind, past_due, missed };
-    match value.or(trigger) {
-        Some(value) => {
+    match trigger {
+        Some(id) => {
             // Whatever is claimed again goes by the rule under which it was claimed first.
-            let before = record.newest(kind).filter(|before| before.value == value);
+            let before = record.triggers.newest.as_ref().filter(|before| before.id == id);
             let delivery = before.map_or(delivery, |before| before.delivery);
-            let started = Started { value, slot, attempt, delivery, outcome: None };
-            record.start(kind, started);
+            record.start(Started { id, slot, attempt, delivery, outcome: None });
         }
         None => {
             if missed > 0 {
@@ -164,8 +163,8 @@ fn is_beat_due(hold: &Hold, context: &Context<'_>) -> bool {
 /// that comes soon.
 fn outcome_is_to_be_written(hold: &Hold, due: Option<&Due>, context: &Context<'_>) -> bool {
     let record = &hold.record;
-    let rule = |kind| record.newest(kind).map(|newest| newest.delivery);
-    let rules = [Some(record.delivery), rule(Kind::Value), rule(Kind::Trigger)];
+    let of_trigger = record.triggers.newest.as_ref().map(|newest| newest.delivery);
+    let rules = [Some(record.delivery), of_trigger];
     let may_wait = rules.into_iter().flatten().all(|rule| rule == Delivery::AtMostOnce);
     let soon = match due {
         _ if mutant!(OutcomeWaitsForClaim) => true,
@@ -215,11 +214,10 @@ fn decide(hold: &mut Hold, context: &mut Context<'_>) {
         return start_turn(hold, claim, context);
     }
     hold.write = Some(Write::new(record, hold.etag.clone(), pace));
-    if let Some(Task { slot, value, trigger, attempt, .. }) = abandoned {
-        let what = match (value, trigger) {
-            (Some(value), _) => format!("the turn for the value \"{value}\""),
-            (_, Some(id)) => format!("the trigger {id}"),
-            (None, None) => format!("the slot {}", slot.to_rfc3339()),
+    if let Some(Task { slot, trigger, attempt, .. }) = abandoned {
+        let what = match trigger {
+            Some(id) => format!("the trigger {id}"),
+            None => format!("the slot {}", slot.to_rfc3339()),
         };
         let detail = format!(
             "{what} is abandoned after its last attempt ({attempt}); find out why all attempts failed. \
@@ -296,15 +294,10 @@ pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Con
 fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
     let record = &hold.record;
     let Some(LastSlot { slot, attempt }) = record.claim(claim.kind) else { return };
-    let named = record.newest(claim.kind).map(|newest| newest.value.clone());
-    let (value, trigger) = match claim.kind {
-        Kind::Trigger => (None, named),
-        _ => (named, None),
-    };
+    let trigger = record.newest(claim.kind).map(|newest| newest.id.clone());
     let turn = Turn {
         term: record.term,
         slot,
-        value,
         trigger,
         attempt,
         past_due: claim.past_due,
@@ -404,20 +397,12 @@ impl Hold {
         } else if record.last.is_some_and(|last| last.attempt > 0) {
             late = Some(Kind::Slot);
         }
-        let newest = [
-            (Kind::Value, &mut record.started, &self.record.started),
-            (Kind::Trigger, &mut record.triggers.newest, &self.record.triggers.newest),
-        ];
-        for (kind, there, ours) in newest {
-            match (there, ours) {
-                (Some(there), Some(ours))
-                    if (&there.value, there.attempt) == (&ours.value, ours.attempt) =>
-                {
-                    there.outcome = ours.outcome;
-                }
-                (Some(there), _) if there.outcome.is_none() => late = Some(kind),
-                _ => {}
+        match (&mut record.triggers.newest, &self.record.triggers.newest) {
+            (Some(there), Some(ours)) if (&there.id, there.attempt) == (&ours.id, ours.attempt) => {
+                there.outcome = ours.outcome;
             }
+            (Some(there), _) if there.outcome.is_none() => late = Some(Kind::Trigger),
+            _ => {}
         }
         self.outcome_unwritten = !record.has_turns_of(&found);
         self.record = record;
@@ -428,6 +413,5 @@ impl Hold {
 /// Whether the turns on one record were claimed before those on the other.
 fn is_older(one: &Record, other: &Record) -> bool {
     let claim = |record: &Record, kind| record.claim(kind).map(|c| (c.slot, c.attempt));
-    let kinds = [Kind::Slot, Kind::Value, Kind::Trigger];
-    kinds.into_iter().any(|kind| claim(one, kind) < claim(other, kind))
+    [Kind::Slot, Kind::Trigger].into_iter().any(|kind| claim(one, kind) < claim(other, kind))
 }

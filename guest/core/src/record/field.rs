@@ -28,22 +28,11 @@ pub(super) const FAILURE: &str = "tenurefailure";
 pub(super) const FAILURE_DETAIL: &str = "tenurefailuredetail";
 pub(super) const MISSED: &str = "tenuremissed";
 pub(super) const DELAY: &str = "tenuredelay";
-pub(super) const VALUE: &str = "tenurevalue";
-pub(super) const VALUE_SLOT: &str = "tenurevalueslot";
-pub(super) const VALUE_ATTEMPT: &str = "tenurevalueattempt";
-pub(super) const VALUE_MAX_ATTEMPTS: &str = "tenurevalueattempts";
-pub(super) const VALUE_OUTCOME: &str = "tenurevalueoutcome";
-pub(super) const VALUES: &str = "tenurevalues";
-/// The newest turn for a value, and the newest for a trigger.
-pub(super) const OF_VALUE: [&str; 5] =
-    [VALUE, VALUE_SLOT, VALUE_ATTEMPT, VALUE_MAX_ATTEMPTS, VALUE_OUTCOME];
-pub(super) const OF_TRIGGER: [&str; 5] = [
-    "tenuretrigger",
-    "tenuretriggerslot",
-    "tenuretriggerattempt",
-    "tenuretriggerattempts",
-    "tenuretriggeroutcome",
-];
+pub(super) const TRIGGER: &str = "tenuretrigger";
+pub(super) const TRIGGER_SLOT: &str = "tenuretriggerslot";
+pub(super) const TRIGGER_ATTEMPT: &str = "tenuretriggerattempt";
+pub(super) const TRIGGER_MAX_ATTEMPTS: &str = "tenuretriggerattempts";
+pub(super) const TRIGGER_OUTCOME: &str = "tenuretriggeroutcome";
 pub(super) const TRIGGER_TERM: &str = "tenuretriggerterm";
 pub(super) const TRIGGERS: &str = "tenuretriggers";
 pub(super) const SUCCESSOR: &str = "tenuresuccessor";
@@ -167,23 +156,14 @@ impl Fields {
         self.number(name).map_or(Delivery::AtMostOnce, at_least_once)
     }
 
-    pub(super) fn started(
-        &mut self,
-        metadata: &Metadata,
-        [value, slot, attempt, most, outcome]: [&'static str; 5],
-    ) -> Option<Started> {
-        let value = self.fit(value, LONGEST_NAME);
-        let slot = self.instant(slot);
-        let attempt = self.number(attempt);
-        let outcome = self.outcome(metadata, [outcome; 2]);
-        let delivery = self.delivery(most);
-        value.zip(slot).map(|(value, slot)| Started {
-            value,
-            slot,
-            attempt: attempt.unwrap_or(1),
-            delivery,
-            outcome,
-        })
+    /// The newest turn for a trigger.
+    pub(super) fn started(&mut self, metadata: &Metadata) -> Option<Started> {
+        let id = self.fit(TRIGGER, LONGEST_NAME);
+        let slot = self.instant(TRIGGER_SLOT);
+        let attempt = self.number(TRIGGER_ATTEMPT).unwrap_or(1);
+        let outcome = self.outcome(metadata, [TRIGGER_OUTCOME; 2]);
+        let delivery = self.delivery(TRIGGER_MAX_ATTEMPTS);
+        Some(Started { id: id?, slot: slot?, attempt, delivery, outcome })
     }
 
     pub(super) fn required<T: Default>(

@@ -32,17 +32,9 @@ fn record() -> Record {
             slot: Timestamp::parse("2026-11-20T06:00:00Z").unwrap(),
             count: 12,
         }),
-        started: Some(Started {
-            value: "v1.2 \"rc\"".into(),
-            slot: Timestamp::parse("2026-11-20T07:00:01.25Z").unwrap(),
-            attempt: 2,
-            delivery: Delivery::AtLeastOnce { max_attempts: 5 },
-            outcome: Some(Outcome::Failed),
-        }),
-        values: Values(vec![1, u64::MAX]),
         triggers: Triggers {
             newest: Some(Started {
-                value: "again-7".into(),
+                id: "again-7".into(),
                 slot: Timestamp::parse("2026-11-20T07:00:03.007Z").unwrap(),
                 attempt: 1,
                 delivery: Delivery::AtMostOnce,
@@ -201,7 +193,7 @@ fn a_reason_is_one_line_cut_between_characters() {
 fn an_outcome_reads_back_as_it_was_put_whatever_the_clock_says() {
     let (at, took) =
         (Timestamp(1_795_000_001_234_567_890), Some(Duration::from_nanos(950_950_950)));
-    for kind in [Kind::Slot, Kind::Value, Kind::Trigger] {
+    for kind in [Kind::Slot, Kind::Trigger] {
         for outcome in [Outcome::Succeeded, Outcome::Failed] {
             let mut written = record();
             written.put_outcome(kind, End { outcome, at, took });
@@ -234,13 +226,13 @@ fn what_ended_well_and_what_did_not_is_kept_side_by_side() {
     record.last = claimed(180);
     record.put_outcome(Kind::Slot, end(181, Outcome::Abandoned));
     assert_eq!(record.failure.unwrap().slot, slot(180), "nobody saw its end");
-    let value = record.started.clone().unwrap().slot;
-    record.put_outcome(Kind::Value, end(190, Outcome::CutOff));
-    let cut = Ended { slot: value, triggered: false, end: end(190, Outcome::CutOff) };
+    let asked = record.triggers.newest.clone().unwrap().slot;
+    record.put_outcome(Kind::Trigger, end(190, Outcome::CutOff));
+    let cut = Ended { slot: asked, triggered: true, end: end(190, Outcome::CutOff) };
     assert_eq!(record.failure.unwrap(), cut);
     record.schedule = Some("while leading".into());
     record.put_outcome(Kind::Slot, end(200, Outcome::CutOff));
-    assert_eq!(record.failure.unwrap().slot, value, "it lasted as long as it was to");
+    assert_eq!(record.failure.unwrap().slot, asked, "it lasted as long as it was to");
 }
 
 #[test]
@@ -277,16 +269,14 @@ fn the_largest_record_is_read_too() {
         address: Some(text(256)),
         schedule: Some(format!("cron {} America/Argentina/Buenos_Aires", "* ".repeat(128))),
         successor: Some(text(128)),
-        values: Values(vec![u64::MAX; 32]),
         changes: u64::MAX,
         unknown: Metadata::default(),
         ..record()
     };
-    largest.started = largest.started.map(|started| Started { value: text(128), ..started });
     for n in 10..40 {
-        let (value, delivery) = (format!("{n}{}", "x".repeat(62)), largest.delivery);
+        let (id, delivery) = (format!("{n}{}", "x".repeat(62)), largest.delivery);
         let (slot, outcome) = (largest.since, Some(Outcome::TimedOut));
-        largest.start(Kind::Trigger, Started { value, slot, attempt: u32::MAX, delivery, outcome });
+        largest.start(Started { id, slot, attempt: u32::MAX, delivery, outcome });
     }
     for term in 0..20 {
         largest.term -= 1;
@@ -325,26 +315,12 @@ fn an_outcome_of_a_newer_version_is_kept_until_another_one_is_written() {
 #[test]
 fn a_word_about_another_claim_is_not_kept() {
     let mut newer = record().write();
-    newer.insert("tenurevalueoutcome".into(), "handed-over".into());
+    newer.insert("tenuretriggeroutcome".into(), "handed-over".into());
     let mut read = Record::read(&newer).unwrap().unwrap();
     assert_eq!(read.write(), newer);
-    let started = record().started.unwrap();
-    read.start(Kind::Value, Started { value: "v2".into(), outcome: None, ..started });
-    assert_eq!(read.write().get("tenurevalueoutcome"), None);
-}
-
-#[test]
-fn many_values_are_remembered_and_not_too_many() {
-    let mut values = Values::default();
-    for number in 0..40 {
-        values.add(&format!("v{number}"));
-    }
-    values.add("v20");
-    for (value, known) in [("v7", false), ("v8", true), ("v20", true), ("v39", true)] {
-        assert_eq!(values.contain(value), known, "{value}");
-    }
-    let record = Record { values, ..record() };
-    assert_eq!(Record::read(&record.write()), Ok(Some(record)));
+    let started = record().triggers.newest.unwrap();
+    read.start(Started { id: "v2".into(), outcome: None, ..started });
+    assert_eq!(read.write().get("tenuretriggeroutcome"), None);
 }
 
 #[test]
@@ -396,13 +372,13 @@ fn refuses_what_is_not_its_own() {
         ("tenureattempt", "many"),
         ("tenurefinished", ""),
         ("tenureoutcome", "%ff"),
-        ("tenurevalue", "%ff"),
-        ("tenurevalueslot", "then"),
-        ("tenurevalueattempt", "-"),
-        ("tenurevalueoutcome", "%ff"),
-        ("tenurevalues", "1.two"),
+        ("tenuretrigger", "%ff"),
+        ("tenuretriggerslot", "then"),
+        ("tenuretriggerattempt", "-"),
+        ("tenuretriggeroutcome", "%ff"),
+        ("tenuretriggers", "1.two"),
         ("tenureslotattempts", "some"),
-        ("tenurevalueattempts", "-1"),
+        ("tenuretriggerattempts", "-1"),
         ("tenurelater", &"x".repeat(8192)),
     ] {
         let mut garbled = record().write();

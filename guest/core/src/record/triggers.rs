@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
+use super::super::text::fingerprint;
 use super::turns::{Outcome, Started};
-use super::values::fingerprint;
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
@@ -35,7 +35,7 @@ impl Trigger {
 /// The triggers that were claimed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Triggers {
-    /// The newest: its id, and as its slot when it was asked for.
+    /// The newest.
     pub newest: Option<Started>,
     /// The term in which its newest attempt was claimed.
     pub term: u64,
@@ -76,7 +76,7 @@ impl Triggers {
 
     /// Whether a trigger of that id was claimed.
     fn know(&self, id: &str) -> bool {
-        let newest = self.newest.as_ref().is_some_and(|newest| newest.value == id);
+        let newest = self.newest.as_ref().is_some_and(|newest| newest.id == id);
         newest || self.earlier.iter().any(|(known, _)| *known == fingerprint(id))
     }
 
@@ -84,14 +84,14 @@ impl Triggers {
     pub(super) fn claim(&mut self, started: Started, term: u64) {
         self.term = term;
         let before = self.newest.replace(started);
-        let Some(before) = before.filter(|before| !self.is_newest(&before.value)) else { return };
-        self.earlier.push((fingerprint(&before.value), before.outcome));
+        let Some(before) = before.filter(|before| !self.is_newest(&before.id)) else { return };
+        self.earlier.push((fingerprint(&before.id), before.outcome));
         let excess = self.earlier.len().saturating_sub(MOST_EARLIER);
         self.earlier.drain(..excess);
     }
 
     fn is_newest(&self, id: &str) -> bool {
-        self.newest.as_ref().is_some_and(|newest| newest.value == id)
+        self.newest.as_ref().is_some_and(|newest| newest.id == id)
     }
 
     /// What became of the one with that id, once it was claimed. `leads` is the term of whoever holds the
@@ -99,7 +99,7 @@ impl Triggers {
     pub(crate) fn state(&self, id: &str, leads: Option<u64>) -> Option<TriggerState> {
         let ended =
             |outcome: Option<Outcome>| outcome.map_or(TriggerState::Unknown, TriggerState::Ended);
-        let Some(newest) = self.newest.as_ref().filter(|newest| newest.value == id) else {
+        let Some(newest) = self.newest.as_ref().filter(|newest| newest.id == id) else {
             let known = self.earlier.iter().find(|(known, _)| *known == fingerprint(id));
             return known.map(|(_, outcome)| ended(*outcome));
         };

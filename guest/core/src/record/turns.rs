@@ -65,20 +65,14 @@ impl Outcome {
 pub(crate) enum Kind {
     /// A slot of the schedule.
     Slot,
-    /// A value.
-    Value,
     /// A trigger.
     Trigger,
 }
 
 impl Kind {
-    /// Of a turn for this value or this trigger.
-    pub(crate) fn of(value: Option<&String>, trigger: Option<&String>) -> Self {
-        match (value, trigger) {
-            (Some(_), _) => Self::Value,
-            (_, Some(_)) => Self::Trigger,
-            (None, None) => Self::Slot,
-        }
+    /// The kind of a turn for this trigger, if there is one.
+    pub(crate) fn of(trigger: Option<&String>) -> Self {
+        if trigger.is_some() { Self::Trigger } else { Self::Slot }
     }
 }
 
@@ -199,12 +193,12 @@ impl MissedSlots {
     }
 }
 
-/// The newest turn for a value, or for a trigger.
+/// The newest turn for a trigger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
-    /// The value that it ran for, or the id of the trigger.
-    pub value: String,
-    /// When it was claimed first; of a trigger: when it was asked for.
+    /// The id of the trigger.
+    pub id: String,
+    /// When it was asked for.
     pub slot: Timestamp,
     /// How often it was tried.
     pub attempt: u32,

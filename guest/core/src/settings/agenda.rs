@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::super::agenda::{Agenda, Missed};
 use super::super::slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone};
-use super::super::text::{LONGEST_CRON, LONGEST_NAME};
+use super::super::text::LONGEST_CRON;
 use super::super::timings::Timings;
 use super::{Reader, Settings, shown, variable};
 use tenure_azure::name::BlobName;
@@ -37,7 +37,6 @@ impl Reader<'_> {
             missed: self.missed(),
             tolerance: TOLERANCE.max(2 * lease),
             delay: election.map_or(Duration::ZERO, |e| Agenda::delay(&e.to_string(), jitter)),
-            on_start: self.text(variable::ON_START, LONGEST_NAME),
         }
     }
 

@@ -97,7 +97,6 @@ fn the_agenda_is_read() {
         (variable::DELIVERY, "at-least-once"),
         (variable::MAX_ATTEMPTS, "7"),
         (variable::MISSED, "all 12"),
-        (variable::ON_START, "v1"),
         (variable::JITTER, "5m"),
         (variable::LEASE, "60s"),
     ])
@@ -106,7 +105,6 @@ fn the_agenda_is_read() {
     assert_eq!(agenda.description().as_deref(), Some(words));
     assert_eq!(agenda.delivery, Delivery::AtLeastOnce { max_attempts: 7 });
     assert_eq!(agenda.missed, Missed::All(12));
-    assert_eq!(agenda.on_start.as_deref(), Some("v1"));
     assert_eq!(agenda.delay, Agenda::delay("leases/leader", Duration::from_secs(300)));
     assert_eq!(agenda.tolerance, Duration::from_secs(120));
     let agenda = judged(&[(variable::EVERY, "5s")]).unwrap();
@@ -159,7 +157,6 @@ fn an_agenda_that_cannot_be_followed_is_complained_about() {
             variable::JITTER,
             "1m 1s is not less than 1m",
         ),
-        (&[(variable::ON_START, &"v".repeat(129))], variable::ON_START, "129 bytes"),
     ] {
         let complaints = judged(pairs).unwrap_err();
         let found = complaints.iter().any(|(s, p)| *s == setting && p.contains(problem));

@@ -1,10 +1,18 @@
 //! Attempts count runs, and not claims.
 
 use super::one_turn::Blob;
+use super::triggers::waiting;
 use super::*;
 
 const TWICE: &[(&str, &str)] = &[
     (variable::EVERY, "10m"),
+    (variable::DELIVERY, "at-least-once"),
+    (variable::MAX_ATTEMPTS, "2"),
+];
+
+/// The same for a trigger.
+const TRIGGERED: &[(&str, &str)] = &[
+    (Settings::ON_TRIGGER, "true"),
     (variable::DELIVERY, "at-least-once"),
     (variable::MAX_ATTEMPTS, "2"),
 ];
@@ -21,6 +29,8 @@ impl Life {
     fn new(settings: &[(&str, &str)]) -> Self {
         let mut candidate = Candidate::new(settings);
         candidate.now = seconds(590);
+        let is_triggered = settings.contains(&(Settings::ON_TRIGGER, "true"));
+        candidate.triggers = is_triggered.then(|| waiting(&[("a", 580)]));
         Self { candidate, blob: Blob::default(), report: None, told: Vec::new() }
     }
 
@@ -71,7 +81,7 @@ impl Life {
 
 #[test]
 fn a_claim_whose_turn_the_same_candidate_never_began_is_no_attempt() {
-    for settings in [TWICE, &[TWICE, &[(variable::ON_START, "v1")]].concat()] {
+    for settings in [TWICE, TRIGGERED] {
         let mut life = Life::new(settings);
         life.step(None);
         for _ in 0..4 {
@@ -164,7 +174,7 @@ fn after(life: &mut Life, settings: &[(&str, &str)], seed: u64) -> Life {
 
 #[test]
 fn a_turn_of_another_candidate_is_not_called_unbegun_by_one_that_led_without_a_claim() {
-    for settings in [TWICE, &[TWICE, &[(variable::ON_START, "v1")]].concat()] {
+    for settings in [TWICE, TRIGGERED] {
         let mut life = Life::new(settings);
         assert_eq!(life.turn().attempt, 1);
         // It died while its turn ran. The next one raises the term twice before it claims.
@@ -216,7 +226,7 @@ fn a_claim_that_did_not_arrive_does_not_make_another_candidates_the_same_turn() 
 
 #[test]
 fn a_later_attempt_whose_turn_never_began_is_no_attempt_either() {
-    for settings in [TWICE, &[TWICE, &[(variable::ON_START, "v1")]].concat()] {
+    for settings in [TWICE, TRIGGERED] {
         let settings = &[settings, &[(variable::MAX_ATTEMPTS, "3")]].concat();
         let mut life = Life::new(settings);
         assert_eq!(life.turn().attempt, 1);
@@ -235,7 +245,7 @@ fn a_later_attempt_whose_turn_never_began_is_no_attempt_either() {
 
 #[test]
 fn a_turn_that_the_host_never_began_is_no_attempt_when_it_says_so_too_late() {
-    for settings in [TWICE, &[TWICE, &[(variable::ON_START, "v1")]].concat()] {
+    for settings in [TWICE, TRIGGERED] {
         let mut life = Life::new(settings);
         assert_eq!(life.turn().attempt, 1);
         life.candidate.slow = Some(("renew lease", seconds(20)));
@@ -248,7 +258,7 @@ fn a_turn_that_the_host_never_began_is_no_attempt_when_it_says_so_too_late() {
 
 #[test]
 fn a_claim_of_another_candidate_is_an_attempt_also_for_one_that_led_in_between() {
-    for settings in [TWICE, &[TWICE, &[(variable::ON_START, "v1")]].concat()] {
+    for settings in [TWICE, TRIGGERED] {
         let mut life = Life::new(settings);
         assert_eq!(life.turn().attempt, 1);
         // It died. The next one raises its term, and nothing more of it gets on record.

@@ -1,4 +1,4 @@
-//! protocol.md §6: at-least-once delivery, turns for a value, and the reset of a slot.
+//! protocol.md §6: at-least-once delivery, and the reset of a slot.
 
 use super::*;
 
@@ -86,44 +86,6 @@ fn a_successor_repeats_what_its_predecessor_did_not_complete() {
     assert!(again.term > turn.term);
 }
 
-#[test]
-fn a_value_has_its_turn_before_the_slots_and_never_again() {
-    let settings = [(variable::EVERY, "10m"), (variable::ON_START, "v2.1 \"beta\"")];
-    let mut candidate = Candidate::new(&settings);
-    let report = candidate.lead();
-    let turn = turn_within(&mut candidate, report, 2).unwrap();
-    assert_eq!(turn.value.as_deref(), Some("v2.1 \"beta\""));
-    let claim = written(candidate.asked.last().unwrap());
-    let started = claim.started.clone().unwrap();
-    assert_eq!((started.slot, started.attempt, started.outcome), (turn.slot, 1, None));
-    assert_eq!(claim.last.unwrap().attempt, 0, "no slot was claimed");
-
-    candidate.step(Some(Event::TurnEnded(Outcome::Failed.into())), available);
-    let ended = written(&candidate.asked[0]);
-    assert_eq!(ended.started.as_ref().unwrap().outcome, Some(Outcome::Failed));
-    assert_eq!(ended.finished, None, "no slot ended");
-
-    let on_blob = ended.write();
-    let mut new = Candidate::new(&settings);
-    let report = new.step(None, |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "available", &on_blob),
-        _ => available(o, at),
-    });
-    assert!(matches!(report.role, Role::Leading(_)));
-    assert_eq!(turn_within(&mut new, report, 5), None);
-}
-
-#[test]
-fn a_value_needs_no_timer() {
-    let mut candidate = Candidate::new(&[(variable::ON_START, "v2")]);
-    let report = candidate.lead();
-    let turn = turn_within(&mut candidate, report, 2).unwrap();
-    assert_eq!(turn.value.as_deref(), Some("v2"));
-    let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded.into())), available);
-    assert_eq!(candidate.verbs(), ["write record"]);
-    assert_eq!(turn_within(&mut candidate, report, 5), None);
-}
-
 /// A leader that finds a slot of 09:00 claimed.
 fn before_the_future() -> Candidate {
     let mut record = Record::read(&incumbent(9)).unwrap().unwrap();
@@ -187,22 +149,21 @@ fn the_rule_of_a_claim_is_on_record() {
 #[test]
 fn the_rule_of_a_claim_holds_when_it_is_claimed_again() {
     let rule = Delivery::AtLeastOnce { max_attempts: 2 };
-    for value in [false, true] {
+    for triggered in [false, true] {
         let mut record = Record::read(&incumbent(9)).unwrap().unwrap();
         let claimed = slot("07:00:00");
         record.last = Some(LastSlot { slot: claimed, attempt: 1 });
         let outcome = Some(Outcome::NotStarted);
-        if value {
-            let (value, delivery) = ("v2".into(), rule);
-            let started = Started { value, slot: claimed, attempt: 1, delivery, outcome };
-            record.started = Some(started);
-            record.values.add("v2");
+        if triggered {
+            let (id, delivery) = ("a".into(), rule);
+            record.start(Started { id, slot: claimed, attempt: 1, delivery, outcome });
         } else {
             record.delivery = rule;
             record.finished = outcome.map(|outcome| Finished { slot: claimed, outcome });
         }
         let on_blob = record.write();
-        let more = if value { (variable::ON_START, "v2") } else { (variable::EVERY, "10m") };
+        let timer = if triggered { Settings::ON_TRIGGER } else { variable::EVERY };
+        let more = (timer, if triggered { "true" } else { "10m" });
         let mut candidate = Candidate::new(&[more]);
         let report = candidate.step(None, |o, at| match o {
             Operation::Read { .. } => seen(o, at, "available", &on_blob),
@@ -211,8 +172,8 @@ fn the_rule_of_a_claim_holds_when_it_is_claimed_again() {
         let turn = turn_within(&mut candidate, report, 2).unwrap();
         assert_eq!((turn.slot, turn.attempt), (claimed, 1));
         let claim = written(candidate.asked.last().unwrap());
-        let on_record = claim.started.map_or(claim.delivery, |started| started.delivery);
-        assert_eq!(on_record, rule, "{value}");
+        let on_record = claim.triggers.newest.map_or(claim.delivery, |newest| newest.delivery);
+        assert_eq!(on_record, rule, "{triggered}");
     }
 }
 

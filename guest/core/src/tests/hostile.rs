@@ -93,10 +93,10 @@ fn with(field: &str, value: &str) -> Metadata {
 #[test]
 fn texts_of_the_record_that_no_candidate_writes_are_not_carried_on() {
     let texts =
-        ["tenureleader", "tenureaddress", "tenureschedule", "tenuresuccessor", "tenurevalue"];
+        ["tenureleader", "tenureaddress", "tenureschedule", "tenuresuccessor", "tenuretrigger"];
     for (field, text) in texts.iter().flat_map(|f| bad_names().into_iter().map(move |n| (*f, n))) {
         let mut metadata = with(field, &text);
-        metadata.insert("tenurevalueslot".into(), "2026-11-20T07:00:00Z".into());
+        metadata.insert("tenuretriggerslot".into(), "2026-11-20T07:00:00Z".into());
         // A follower leads on, and so does whoever comes next.
         let mut follower = Candidate::new(&[]);
         let report = follower.step(None, |o, at| seen(o, at, "leased", &metadata));
@@ -114,7 +114,7 @@ fn texts_of_the_record_that_no_candidate_writes_are_not_carried_on() {
             assert!(size(&metadata) < 3_000, "{field}");
             let names = record.earlier().into_iter().map(|leader| leader.name);
             let others = [record.schedule, record.successor, record.address];
-            let started = record.started.map(|started| started.value);
+            let started = record.triggers.newest.map(|started| started.id);
             for text in names.chain(others.into_iter().flatten()).chain(started) {
                 let plain = !text.chars().any(|c| c.is_control() || c == '\u{202e}');
                 assert!(plain && text.len() <= 320 && !text.trim().is_empty(), "{field}: {text:?}");
@@ -193,13 +193,11 @@ fn what_a_leader_writes_after_it_won_has_room_too() {
         (variable::ADDRESS, &texts[1]),
         (variable::CRON, "*/5 * * * * *"),
         (variable::TIME_ZONE, "America/Argentina/ComodRivadavia"),
-        (variable::ON_START, &texts[2]),
         (variable::DELIVERY, "at-least-once"),
     ];
     let mut largest = 0;
     for unknown in (0..6_000).step_by(50) {
-        let mut metadata = with("tenurelater", &"x".repeat(unknown));
-        metadata.insert("tenurevalues".into(), vec!["ffffffffffffffff"; 32].join("."));
+        let metadata = with("tenurelater", &"x".repeat(unknown));
         let mut candidate = Candidate::new(&variables);
         let report = candidate.step(None, |o, at| match o {
             Operation::Read { .. } => seen(o, at, "available", &metadata),
@@ -227,7 +225,6 @@ fn what_a_leader_writes_after_it_won_has_room_too() {
         }
         let written = records(&asked);
         assert!(written.iter().any(|(_, record)| record.successor.is_some()), "{unknown}");
-        assert!(written.iter().any(|(_, record)| record.started.is_some()), "{unknown}");
         let reason = |record: &Record| record.failure_detail.as_ref().map(|d| d.reason.len());
         assert!(written.iter().any(|(_, record)| reason(record) == Some(200)), "{unknown}");
         largest = largest.max(written.iter().map(|(written, _)| size(written)).max().unwrap());

@@ -3,7 +3,7 @@
 use super::*;
 
 /// What waits beside the election, as commands write it.
-fn waiting(triggers: &[(&str, u64)]) -> Metadata {
+pub(super) fn waiting(triggers: &[(&str, u64)]) -> Metadata {
     let word = |(id, second): &(&str, u64)| format!("{id}@{}", (ORIGIN_SECONDS + second) * 1000);
     let words: Vec<_> = triggers.iter().map(word).collect();
     let words = words.join(",");
@@ -68,10 +68,10 @@ fn a_new_leader_runs_what_waits_in_order_and_each_once() {
     let (mut candidate, _) = leader(&[], &[("b", 80), ("a", 90)]);
     let first = runs(&mut candidate);
     assert_eq!(first.trigger.as_deref(), Some("b"));
-    assert_eq!((first.value, first.attempt, first.missed), (None, 1, 0));
+    assert_eq!((first.attempt, first.missed), (1, 0));
     let claim = candidate.asked.iter().find(|asked| asked.operation.name() == "write record");
     let record = written(claim.unwrap());
-    assert_eq!(record.triggers.newest.unwrap().value, "b");
+    assert_eq!(record.triggers.newest.unwrap().id, "b");
     let next = ends(&mut candidate, Outcome::Failed).run.unwrap();
     assert_eq!(next.trigger.as_deref(), Some("a"));
     ends(&mut candidate, Outcome::Succeeded);
@@ -244,7 +244,7 @@ fn work_that_lasts_abandons_what_was_not_finished() {
     }
     let wins = next.asked.iter().find(|asked| asked.operation.name() == "write record");
     let newest = written(wins.unwrap()).triggers.newest.unwrap();
-    assert_eq!((newest.value.as_str(), newest.outcome), ("again", Some(Outcome::Abandoned)));
+    assert_eq!((newest.id.as_str(), newest.outcome), ("again", Some(Outcome::Abandoned)));
 }
 
 #[test]
@@ -276,7 +276,6 @@ fn work_that_lasts_has_no_other_turns() {
 /// What a command finds, and what it does about it.
 mod placing {
     use super::*;
-    use crate::record::Kind;
 
     fn settings() -> Settings {
         Candidate::new(&[]).settings
@@ -316,8 +315,8 @@ mod placing {
 
     fn claimed(id: &str, second: u64, delivery: Delivery, outcome: Option<Outcome>) -> Record {
         let slot = Timestamp::parse(ORIGIN).unwrap().plus(seconds(second));
-        let (value, attempt) = (id.to_string(), 1);
-        let newest = Some(Started { value, slot, attempt, delivery, outcome });
+        let (id, attempt) = (id.to_string(), 1);
+        let newest = Some(Started { id, slot, attempt, delivery, outcome });
         let mut triggers = Triggers::default();
         (triggers.newest, triggers.term) = (newest, 9);
         Record { triggers, ..record() }
@@ -377,9 +376,8 @@ mod placing {
         let mut record = record();
         for n in 0..20_u64 {
             let slot = Timestamp::parse(ORIGIN).unwrap().plus(seconds(n));
-            let (value, delivery) = (format!("t{n}"), Delivery::AtMostOnce);
-            record
-                .start(Kind::Trigger, Started { value, slot, attempt: 1, delivery, outcome: None });
+            let (id, delivery) = (format!("t{n}"), Delivery::AtMostOnce);
+            record.start(Started { id, slot, attempt: 1, delivery, outcome: None });
             if n % 2 == 0 {
                 record.triggers.newest.as_mut().unwrap().outcome = Some(Outcome::TimedOut);
             }

@@ -39,7 +39,7 @@ Instead of --handler, any program can be the work. It is started again for each 
   tenure run --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
 
 It sees this environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_ELECTION, \
-TENURE_TERM, TENURE_SLOT, TENURE_ATTEMPT, TENURE_IDEMPOTENCY_KEY, TENURE_VALUE (of --on-start), TENURE_TRIGGER (of \
+TENURE_TERM, TENURE_SLOT, TENURE_ATTEMPT, TENURE_IDEMPOTENCY_KEY, TENURE_TRIGGER (of \
 `tenure trigger`), with --shares TENURE_SHARE_INDEX and TENURE_SHARE_COUNT, and TENURE_DEADLINE, the \
 time at which it is killed if no later renewal succeeds. Exit code 0 is success. The program \
 and everything that it started get SIGTERM one stop time before the leadership ends, and SIGKILL half a second \
@@ -259,7 +259,7 @@ there is no such election, or it was not confirmed.";
 pub(super) const RESET_SLOT_HELP: &str = "\
 A slot in the future is a problem that every leader reports: somebody wrote the record by hand, or the service's \
 clock was wrong. Only a leader may write the record, so this command takes the lease for a moment, once the present \
-leader's has expired. Scheduled turns cannot run before that anyway; a running turn for --on-start is cut off. Slots \
+leader's has expired. Scheduled turns cannot run before that anyway; a running turn for a trigger is cut off. Slots \
 that already ran while the clock was ahead will run again when their time comes.
 
 Exit codes: 0 there is no such slot any more; 1 it was not done; 2 something was wrong with the settings, there is \

@@ -65,7 +65,6 @@ fn object(checked: &Checked<'_>) -> Value {
         "election": election,
         "candidate": candidate,
         "schedule": agenda.description(),
-        "on_start": agenda.on_start,
         "next_turns": turns.iter().map(|turn| turn.text.as_str()).collect::<Vec<_>>(),
         "work": work_object(&checked.candidacy.understood.work),
         "lease_ms": milliseconds(*lease),

@@ -20,7 +20,7 @@ use super::complaint::Complaint;
 use super::settings::setting::{Kind, Setting};
 use super::settings::table::{
     CA_FILE, CONFIG, CRON, DELIVERY, EVERY, FAILOVER, JITTER, LISTEN, MAX_ATTEMPTS, MAX_TENURE,
-    MISSED, NAME, NO_WORK, ON_START, POLL, TIME_ZONE, TURN_TIMEOUT, WHILE_LEADING,
+    MISSED, NAME, NO_WORK, POLL, TIME_ZONE, TURN_TIMEOUT, WHILE_LEADING,
 };
 use super::settings::{CommandLine, Elections, Given, Value};
 use super::supervisor::Link;
@@ -38,7 +38,7 @@ use tenure_core::Zone;
 const TURNS: [&Setting; 5] = [&TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED];
 
 /// What decides when there are turns.
-const TIMERS: [&Setting; 4] = [&EVERY, &CRON, &ON_START, &WHILE_LEADING];
+const TIMERS: [&Setting; 3] = [&EVERY, &CRON, &WHILE_LEADING];
 
 /// What was set, judged as far as that is done here.
 pub(super) struct Configuration {
@@ -65,17 +65,8 @@ pub(super) struct Configuration {
 }
 
 /// Settings that say nothing about an application that acts as long as the leadership lasts.
-const OF_TURNS: [&Setting; 9] = [
-    &EVERY,
-    &CRON,
-    &ON_START,
-    &TIME_ZONE,
-    &JITTER,
-    &DELIVERY,
-    &MAX_ATTEMPTS,
-    &MISSED,
-    &TURN_TIMEOUT,
-];
+const OF_TURNS: [&Setting; 8] =
+    [&EVERY, &CRON, &TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED, &TURN_TIMEOUT];
 
 /// How often somebody who waits for a lock looks at it.
 #[cfg(unix)]

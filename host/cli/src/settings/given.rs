@@ -3,10 +3,9 @@
 
 use super::options::CommandLine;
 use super::parse::{Content, Section};
-use super::setting::{Choice, Kind, Scope, Setting};
+use super::setting::{Kind, Scope, Setting};
 use super::table::{
     ADDRESS, ALLOW_HOST, AT, CA_FILE, FOR_EACH, FOR_EACH_FILE, HEALTH_LISTEN, LISTEN, LISTEN_HOST,
-    ON_START,
 };
 use super::word::Word;
 use crate::complaint::{reworded, shown, shown_address};
@@ -411,10 +410,7 @@ fn gives_way(value: &Value, all: &[Value]) -> bool {
 
 /// Whether a setting would do where another one is missed.
 fn stands_for(garbled: &Setting, missed: &Setting) -> bool {
-    let schedule = missed.choice == Some(Choice::Schedule);
-    garbled.is(missed)
-        || (missed.choice.is_some() && garbled.choice == missed.choice)
-        || (schedule && garbled.is(&ON_START))
+    garbled.is(missed) || (missed.choice.is_some() && garbled.choice == missed.choice)
 }
 
 #[cfg(test)]

@@ -276,11 +276,6 @@ settings! {
                stands for all. 'all N': each has its turn, but only the newest N",
         heading: SCHEDULE, ..PASSED_ON
     };
-    ON_START = Setting {
-        name: "on-start", variable: names::ON_START, range: Range::Bytes(128),
-        help: "Runs one turn for this value, such as a release: once ever, and before all other turns",
-        heading: SCHEDULE, ..PASSED_ON
-    };
     HANDLER = Setting {
         name: "handler", kind: Kind::File, scope: Scope::One, choice: Some(Choice::Work),
         help: "The work of the leader: a component that exports tenure:election/leader-handler",

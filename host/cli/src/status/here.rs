@@ -152,7 +152,6 @@ mod tests {
                 schedule: Some("every 5s".to_owned()),
                 last_slot: Some(LastSlot { slot: NOW - SECOND, attempt: 1 }),
                 finished: None,
-                started: None,
                 triggered: None,
                 last_success: None,
                 last_failure: None,

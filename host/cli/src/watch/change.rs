@@ -44,14 +44,6 @@ pub(super) enum Change {
         #[serde(flatten)]
         outlook: Outlook,
     },
-    /// A turn for a value was claimed, or its end is on record.
-    Started {
-        value: String,
-        attempt: u32,
-        outcome: Option<&'static str>,
-        #[serde(flatten)]
-        outlook: Option<Outlook>,
-    },
     /// A turn for a trigger was claimed, or its end is on record.
     Triggered {
         id: String,
@@ -130,11 +122,11 @@ fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
     let mut changes = Vec::new();
     let outlook = Outlook::at(now.asked_at, &now.turns);
     let (last, now) = (last.map(|last| &last.turns), &now.turns);
-    // Two attempts at a slot may end alike, and are told apart by when they did; so do turns for a value or a trigger.
+    // Two attempts at a slot may end alike, and are told apart by when they did; so do turns for a trigger.
     let ends = |turns: &Turns| (turns.last_success, turns.last_failure);
     let another_end = last.is_none_or(|last| {
-        let others = |turns: &Turns| (turns.started.clone(), turns.triggered.clone());
-        last.finished != now.finished || (others(last) == others(now) && ends(last) != ends(now))
+        last.finished != now.finished
+            || (last.triggered == now.triggered && ends(last) != ends(now))
     });
     // Of an attempt that failed, only the failure is left once the next one is claimed.
     let failed = now.last_failure.filter(|failure| {
@@ -161,21 +153,11 @@ fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
             changes.reverse();
         }
     }
-    if let Some(started) = now.started.as_ref()
-        && last.and_then(|last| last.started.as_ref()) != Some(started)
-    {
-        changes.push(Change::Started {
-            value: started.value.clone(),
-            attempt: started.attempt,
-            outcome: started.outcome.map(outcome_name),
-            outlook: started.outcome.and(newest(&outlook, started.slot)),
-        });
-    }
     if let Some(triggered) = now.triggered.as_ref()
         && last.and_then(|last| last.triggered.as_ref()) != Some(triggered)
     {
         changes.push(Change::Triggered {
-            id: triggered.value.clone(),
+            id: triggered.id.clone(),
             attempt: triggered.attempt,
             outcome: triggered.outcome.map(outcome_name),
             outlook: triggered.outcome.and(newest(&outlook, triggered.slot)),
@@ -263,10 +245,6 @@ impl Change {
                 (as_it_went(outcome), "slot", format!("{} {how}", in_zone(slot, zone)))
             }
             Self::NextTurn { outlook } => (plain, "slot", next_turn(outlook).unwrap_or_default()),
-            Self::Started { value, attempt, outcome, outlook } => {
-                let (style, how) = outside(outcome, outlook);
-                (style, "start", format!("for {value}{}: {how}", again(*attempt)))
-            }
             Self::Triggered { id, attempt, outcome, outlook } => {
                 let (style, how) = outside(outcome, outlook);
                 (style, "trigger", format!("{id}{}: {how}", again(*attempt)))
@@ -310,7 +288,6 @@ mod tests {
                 schedule: None,
                 last_slot: None,
                 finished: None,
-                started: None,
                 triggered: None,
                 last_success: None,
                 last_failure: None,
@@ -389,15 +366,15 @@ mod tests {
         );
         now.turns.finished = Some(Finished { slot: 70 * SECOND, outcome: Outcome::Succeeded });
         now.turns.last_slot = Some(LastSlot { slot: 70 * SECOND, attempt: 1 });
-        now.turns.started =
-            Some(Started { value: "v1".to_owned(), slot: 70 * SECOND, attempt: 1, outcome: None });
+        now.turns.triggered =
+            Some(Started { id: "v1".to_owned(), slot: 70 * SECOND, attempt: 1, outcome: None });
         let both = lines(&watcher.see(Ok(now)));
         assert_eq!(
             both,
             [
                 "slot      1970-01-01T00:01:10Z claimed",
                 "slot      1970-01-01T00:01:10Z succeeded",
-                "start     for v1: claimed"
+                "trigger   v1: claimed"
             ]
         );
     }
@@ -451,7 +428,7 @@ mod tests {
         now.turns.next = Some(NextTurn { slot: 120 * SECOND, at: 120 * SECOND });
         watcher.see(Ok(now.clone()));
         let asked = |outcome, attempt| {
-            Some(Started { value: "rerun".to_owned(), slot: 60 * SECOND, attempt, outcome })
+            Some(Started { id: "rerun".to_owned(), slot: 60 * SECOND, attempt, outcome })
         };
         now.turns.triggered = asked(None, 1);
         assert_eq!(lines(&watcher.see(Ok(now.clone()))), ["trigger   rerun: claimed"]);

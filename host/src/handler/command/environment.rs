@@ -34,7 +34,6 @@ pub(super) fn of_turn(turn: &Turn, now: DateTime<Utc>, left: Duration) -> Variab
         ("TENURE_MISSED_SLOTS", turn.missed.to_string()),
         ("TENURE_DEADLINE", end),
     ];
-    variables.extend(turn.value.clone().map(|value| ("TENURE_VALUE", value)));
     variables.extend(turn.trigger.clone().map(|id| ("TENURE_TRIGGER", id)));
     let share = turn.share.map(|Share { index, count }| {
         [("TENURE_SHARE_INDEX", index.to_string()), ("TENURE_SHARE_COUNT", count.to_string())]
@@ -76,7 +75,6 @@ mod tests {
             key: "acme/jobs/report/1970-01-01T00:00:01.500Z".to_owned(),
             term: 7,
             slot: 1_500_000_000,
-            value: None,
             trigger: None,
             attempt: 2,
             past_due: true,
@@ -97,10 +95,10 @@ mod tests {
             ("TENURE_DEADLINE", "1970-01-01T00:00:12.500Z"),
         ]);
         assert_eq!(of_turn(&turn, now, Duration::from_secs(12)), expected);
-        turn.value = Some("release 3".to_owned());
+        turn.trigger = Some("release-3".to_owned());
         turn.share = Some(Share { index: 3, count: 8 });
         expected.extend(pairs(&[
-            ("TENURE_VALUE", "release 3"),
+            ("TENURE_TRIGGER", "release-3"),
             ("TENURE_SHARE_INDEX", "3"),
             ("TENURE_SHARE_COUNT", "8"),
         ]));

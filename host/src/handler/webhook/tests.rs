@@ -15,7 +15,6 @@ fn turn() -> Turn {
         key: "acme/jobs/report/1970-01-01T00:00:01.500Z".to_owned(),
         term: 7,
         slot: 1_500_000_000,
-        value: None,
         trigger: None,
         attempt: 1,
         past_due: false,
@@ -95,7 +94,7 @@ async fn a_turn_is_posted_to_a_name_of_this_machine_with_its_term() {
     }
     assert_eq!(
         body,
-        r#"{"election":"jobs/report","term":7,"slot":"1970-01-01T00:00:01.500Z","value":null,"trigger":null,"attempt":1,"past_due":false,"missed":0,"valid_for_ms":1000,"share":{"index":3,"count":8}}"#
+        r#"{"election":"jobs/report","term":7,"slot":"1970-01-01T00:00:01.500Z","trigger":null,"attempt":1,"past_due":false,"missed":0,"valid_for_ms":1000,"share":{"index":3,"count":8}}"#
     );
 }
 

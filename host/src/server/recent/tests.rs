@@ -11,7 +11,6 @@ fn nightly() -> Turns {
         schedule: Some("cron 0 2 * * * Europe/Berlin".to_owned()),
         last_slot: Some(LastSlot { slot: SLOT, attempt: 1 }),
         finished: Some(Finished { slot: SLOT, outcome: Outcome::Failed }),
-        started: None,
         triggered: None,
         last_success: Some(end(SLOT - 2 * DAY, Outcome::Succeeded)),
         last_failure: Some(end(SLOT, Outcome::Failed)),
@@ -66,7 +65,6 @@ fn a_turn_that_runs_is_told_as_such_until_it_ends_whatever_the_record_says_of_it
         failure_detail: None,
         missed: None,
         next: None,
-        started: None,
         triggered: None,
     };
     let finished = |outcome| Some(Finished { slot: SLOT, outcome });

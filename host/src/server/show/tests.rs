@@ -159,7 +159,6 @@ fn nightly() -> Turns {
         schedule: Some("every 1d".to_owned()),
         last_slot: Some(LastSlot { slot, attempt: 1 }),
         finished: Some(Finished { slot, outcome: Outcome::Failed }),
-        started: None,
         triggered: None,
         last_success: Some(ended(slot - DAY, Outcome::Succeeded)),
         last_failure: Some(ended(slot, Outcome::Failed)),

@@ -10,7 +10,6 @@ fn turn() -> Turn {
         election: "jobs/orders.share.1.0-of-2".to_owned(),
         term: 7,
         slot: 1_500_000_000,
-        value: None,
         trigger: None,
         key: "acme/jobs/orders/1970-01-01T00:00:01.500Z".to_owned(),
         attempt: 1,

@@ -12,9 +12,7 @@
 use tenure_core::Missed;
 
 use super::super::fault::Step;
-use super::super::history::{
-    Entry, History, Label, Life, Number, Periods, Triggered, What, Who, Written,
-};
+use super::super::history::{Entry, History, Life, Number, Periods, Triggered, What, Who, Written};
 use super::super::token::GOOD;
 use super::super::world::Millis;
 use super::calm::{Calm, Leadership, between, four_round_trips, slowly};
@@ -49,7 +47,7 @@ struct Ran {
     to: Millis,
     slot: u64,
     attempt: u32,
-    label: Option<Label>,
+    trigger: Option<u32>,
 }
 
 struct Judge<'h> {
@@ -85,8 +83,8 @@ fn turns(history: &History) -> Vec<Ran> {
     let mut turns: Vec<Ran> = Vec::new();
     for Entry { at, what } in &history.entries {
         match *what {
-            What::TurnBegan { who, term, slot, attempt, label } => {
-                turns.push(Ran { who, term, from: *at, to: Millis::MAX, slot, attempt, label });
+            What::TurnBegan { who, term, slot, attempt, trigger } => {
+                turns.push(Ran { who, term, from: *at, to: Millis::MAX, slot, attempt, trigger });
             }
             What::TurnOver(who, term) => {
                 let open = turns.iter_mut().rev().find(|turn| (turn.who, turn.term) == (who, term));
@@ -282,7 +280,7 @@ impl Judge<'_> {
             let repeats = sent.iter().filter(is_lost).count();
             // A beat comes at any rate; and before the lease is given back there is no other claim.
             let beats = history.lives[who].periods.failover.is_some();
-            let rides = self.is_close(who) && turn.label.is_none() && self.may_ride(turn);
+            let rides = self.is_close(who) && turn.trigger.is_none() && self.may_ride(turn);
             let rides = rides && !beats && end < leadership.to;
             let most = usize::from(!rides || self.had_another(turn))
                 + usize::from(self.slot_is_given_up(turn))
@@ -297,15 +295,15 @@ impl Judge<'_> {
         self.violations.append(&mut more);
     }
 
-    /// Whether the record tells of a turn for a value or a trigger, whose rule counts too.
+    /// Returns true if the record tells of a turn for a trigger, whose rule counts too.
     fn had_another(&self, turn: &Ran) -> bool {
         let before = between(self.history, 0, turn.to).iter().rev();
         let mut newest =
             before.filter_map(|entry| self.history.carried_out(entry.what)?.write.as_ref());
-        newest.next().is_some_and(|write| write.value.0 != '\0' || write.trigger.number != 0)
+        newest.next().is_some_and(|write| write.trigger.number != 0)
     }
 
-    /// Whether a slot is to be abandoned after the turn of a value or a trigger, which comes first: that is the end of
+    /// Whether a slot is to be abandoned after the turn of a trigger, which comes first: that is the end of
     /// another turn.
     fn slot_is_given_up(&self, turn: &Ran) -> bool {
         let before = between(self.history, 0, turn.to).iter().rev();
@@ -313,7 +311,7 @@ impl Judge<'_> {
             before.filter_map(|entry| self.history.carried_out(entry.what)?.write.as_ref());
         let is_done = |write: &Written| write.done && write.finished == write.slot;
         let left = |write: &Written| write.attempt >= write.most && !is_done(write);
-        turn.label.is_some() && newest.next().is_some_and(|write| write.most > 0 && left(write))
+        turn.trigger.is_some() && newest.next().is_some_and(|write| write.most > 0 && left(write))
     }
 
     /// Whether nothing befell a leader from its turn on, and nobody ordered it to do something.
@@ -338,7 +336,7 @@ impl Judge<'_> {
         let newest =
             before.filter_map(|entry| self.history.carried_out(entry.what)?.write.as_ref());
         // Of others the record does not tell.
-        turn.label.is_some() || newest.take(1).all(|write| write.most == 0)
+        turn.trigger.is_some() || newest.take(1).all(|write| write.most == 0)
     }
 
     /// Whether the record tells how a turn ended. Where its leader could not write for a while, the claim of the next
@@ -351,11 +349,8 @@ impl Judge<'_> {
         let failed = before.map(|write| write.failed).next();
         let fails = |write: &Written| write.failed.0 == turn.slot && Some(write.failed) != failed;
         let next = |write: &Written, attempt| attempt > turn.attempt && fails(write);
-        let tells = |write: &Written| match turn.label {
-            Some(Label::Value(value)) => {
-                write.value.0 != value || write.value_ended || next(write, write.value.2)
-            }
-            Some(Label::Trigger(number)) => {
+        let tells = |write: &Written| match turn.trigger {
+            Some(number) => {
                 let Triggered { number: newest, attempt, ended, .. } = write.trigger;
                 newest != number || ended || next(write, attempt)
             }

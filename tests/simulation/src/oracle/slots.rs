@@ -1,7 +1,7 @@
 //! I5 (protocol.md §12). At-most-once: no slot has two turns. At-least-once: no slot has two turns of one attempt,
 //! none is left neither completed nor abandoned for a later one, and none at the end. Always: no
 //! turn runs that was not claimed, no slot is claimed before its instant (by the dates that its
-//! candidate was told), the record never goes back, no value and no trigger has two turns of one attempt, and where
+//! candidate was told), the record never goes back, no trigger has two turns of one attempt, and where
 //! all missed slots have a turn none is left out. A trigger that waits is not left for ever (`trigger`).
 //!
 //! With the record its slots are lost: what was claimed before does not count any more then, also
@@ -13,13 +13,13 @@ use tenure_core::Missed;
 
 use super::super::fault::Fault;
 use super::super::fault::Step;
-use super::super::history::{Asked, Entry, History, Label, Periods, Triggered, What, Who, Written};
+use super::super::history::{Asked, Entry, History, Periods, Triggered, What, Who, Written};
 use super::super::world::Millis;
 use super::dates;
 use super::{Violation, violation};
 
-/// A slot and its attempt, and what for when it is none of the timer.
-type Claim = (u64, u32, Option<Label>);
+/// A slot, its attempt, and the trigger that it is for, if it is none of the timer.
+type Claim = (u64, u32, Option<u32>);
 
 /// A claimed slot that nobody is done with for longer than this is left: some attempts, and the
 /// longest cool-down between them.
@@ -44,8 +44,8 @@ struct Judge<'h> {
     /// Where in the history the record was lost last.
     lost: usize,
     ran: BTreeSet<Claim>,
-    /// Values and triggers that had a turn, and which attempt at it.
-    labels: BTreeSet<(Label, u32)>,
+    /// Triggers that had a turn, and which attempt at it.
+    had: BTreeSet<(u32, u32)>,
     /// Triggers that wait, and since when.
     waiting: BTreeMap<u32, Millis>,
     /// Until then strangers may have written over them.
@@ -71,7 +71,7 @@ pub fn i5(history: &History) -> Vec<Violation> {
         history,
         lost: 0,
         ran: BTreeSet::new(),
-        labels: BTreeSet::new(),
+        had: BTreeSet::new(),
         waiting: BTreeMap::new(),
         written_over: 0,
         triggered: 0,
@@ -88,7 +88,7 @@ pub fn i5(history: &History) -> Vec<Violation> {
             What::Struck(fault, ..) if fault.loses_record() => {
                 judge.lost = index;
                 judge.ran.clear();
-                judge.labels.clear();
+                judge.had.clear();
                 judge.waiting.clear();
                 judge.newest = None;
             }
@@ -105,8 +105,8 @@ pub fn i5(history: &History) -> Vec<Violation> {
                     judge.written(*at, index, asked);
                 }
             }
-            What::TurnBegan { who, term, slot, attempt, label } => {
-                judge.began(*at, who, term, (slot, attempt, label));
+            What::TurnBegan { who, term, slot, attempt, trigger } => {
+                judge.began(*at, who, term, (slot, attempt, trigger));
             }
             What::Over => judge.over(*at),
             _ => {}
@@ -134,7 +134,7 @@ impl Judge<'_> {
         if asked.step != Step::Claim {
             return;
         }
-        // What it wrote before in its term, it found or claimed: a turn for a value leaves that slot, and
+        // What it wrote before in its term, it found or claimed: a turn for a trigger leaves that slot, and
         // another attempt claims no other one. The record may be lost meanwhile, which it cannot know.
         // Work that lasts waits for no slot: where that one lies ahead, its own is the next millisecond.
         let lasts = self.history.lives[asked.who].every == 0;
@@ -160,25 +160,21 @@ impl Judge<'_> {
         let Some(write) = &asked.write else { return };
         match asked.step {
             Step::Claim => {
-                let (value, slot, attempt) = write.value;
                 let before = self.newest.as_ref().map(|(_, before)| before);
-                let same_value = before.is_some_and(|before| before.value == write.value);
                 let same_slot = before.is_some_and(|before| {
                     (before.slot, before.attempt) == (write.slot, write.attempt)
                 });
-                // Where both are what they were, one that never began is taken up again.
-                let scheduled = same_value.then_some((write.slot, write.attempt, None));
-                let of_value = Some(Label::Value(value));
-                let of_value = (!same_value || same_slot).then_some((slot, attempt, of_value));
+                let scheduled = Some((write.slot, write.attempt, None));
                 let Triggered { number, asked: slot, attempt, .. } = write.trigger;
-                let of_trigger = Some((slot, attempt, Some(Label::Trigger(number))));
+                let of_trigger = Some((slot, attempt, Some(number)));
                 let same_trigger = before.is_some_and(|before| {
                     (before.trigger.number, before.trigger.attempt) == (number, attempt)
                 });
                 let all = match same_trigger {
-                    false if before.is_some() => [None, None, of_trigger],
-                    false => [scheduled, of_value, of_trigger],
-                    true => [scheduled, of_value, of_trigger.filter(|_| same_value && same_slot)],
+                    false if before.is_some() => [None, of_trigger],
+                    false => [scheduled, of_trigger],
+                    // Where both are what they were, one that never began is taken up again.
+                    true => [scheduled, of_trigger.filter(|_| same_slot)],
                 };
                 self.waiting.remove(&number);
                 for claim in all.into_iter().flatten() {
@@ -261,19 +257,19 @@ impl Judge<'_> {
             Some(index) if index >= self.lost && !self.is_new(who, term, claim) => "ran before",
             Some(_) => return,
         };
-        let (slot, attempt, label) = (claim.0 / 1_000_000_000, claim.1, claim.2);
-        let what = label.map(|label| format!(" for {label:?}")).unwrap_or_default();
+        let (slot, attempt, trigger) = (claim.0 / 1_000_000_000, claim.1, claim.2);
+        let what = trigger.map(|number| format!(" for trigger {number}")).unwrap_or_default();
         let what = format!("c{who} runs slot {slot}{what}, attempt {attempt}, which {problem}");
         self.tell(at, what);
     }
 
-    /// A value or a trigger has one turn of each attempt, whatever its slot.
+    /// A trigger has one turn of each attempt, whatever its slot.
     ///
     /// Where each term has one turn, slots say nothing: two terms may begin at the same instant by a service's
     /// clock that went back.
     fn is_new(&mut self, who: Who, term: u64, claim: Claim) -> bool {
         match claim {
-            (_, attempt, Some(label)) => self.labels.insert((label, attempt)),
+            (_, attempt, Some(number)) => self.had.insert((number, attempt)),
             (_, attempt, None) if self.history.lives[who].every == 0 => {
                 self.ran.insert((term, attempt, None))
             }

@@ -19,21 +19,13 @@ pub struct Rules {
     pub missed: Missed,
     /// In how many of a thousand slots every turn fails.
     pub poison: u64,
-    /// Every other machine has at-most-once delivery, and another value than the rest.
+    /// Every other machine has at-most-once delivery.
     pub mixed: bool,
-    /// Each machine has a value that is to have one turn.
-    pub on_start: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self {
-            delivery: Delivery::AtMostOnce,
-            missed: Missed::Once,
-            poison: 0,
-            mixed: false,
-            on_start: false,
-        }
+        Self { delivery: Delivery::AtMostOnce, missed: Missed::Once, poison: 0, mixed: false }
     }
 }
 
@@ -57,7 +49,6 @@ impl Rules {
                 missed: dice.pick(&[Missed::Skip, Missed::Once, Missed::All(ALL)]),
                 poison: dice.pick(&[0, 0, 100]),
                 mixed: dice.once_in(3),
-                on_start: dice.once_in(2),
             },
         }
     }
@@ -67,7 +58,7 @@ impl Rules {
     pub(super) fn with(self, traits: Traits) -> Self {
         let rules = Self::default();
         match (traits.has(Trait::Lasting), traits.has(Trait::TwoSchedules)) {
-            (true, _) => Self { on_start: self.on_start, ..rules },
+            (true, _) => rules,
             (_, true) => Self { missed: rules.missed, ..self },
             _ => self,
         }
@@ -77,7 +68,7 @@ impl Rules {
     #[must_use]
     pub fn at_least_once() -> Self {
         let delivery = Delivery::AtLeastOnce { max_attempts: ATTEMPTS };
-        Self { delivery, missed: Missed::All(ALL), poison: 20, mixed: false, on_start: true }
+        Self { delivery, missed: Missed::All(ALL), poison: 20, mixed: false }
     }
 }
 

@@ -54,8 +54,8 @@ async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_fir
     for number in 1..=ELECTIONS {
         file += &format!("[[election]]\nelection = '{container}/job-{number}'\n");
         file += match number {
-            200 => "on-start = \"v1\"\ncommand = [\"/bin/false\"]\n",
-            201 => "on-start = \"v1\"\ncommand = [\"/bin/true\"]\n",
+            200 => "every = \"5s\"\nmax-failures = 0\ncommand = [\"/bin/false\"]\n",
+            201 => "every = \"5s\"\ncommand = [\"/bin/true\"]\n",
             _ => "command = [\"/bin/true\"]\n",
         };
     }

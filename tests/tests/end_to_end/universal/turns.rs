@@ -41,7 +41,7 @@ async fn the_turn_is_told_to_the_endpoint_and_to_the_caller() {
     let answer = tick(&world.replica("a")).await;
     assert_eq!((answer.status, &answer.json["outcome"]), (200, &json!("succeeded")), "{answer:?}");
     let (headers, body) = world.endpoint.calls().pop().unwrap();
-    for member in ["term", "slot", "attempt", "value", "past_due", "missed"] {
+    for member in ["term", "slot", "attempt", "past_due", "missed"] {
         assert_eq!(body[member], answer.json[member], "{member}");
     }
     assert_eq!(headers["tenure-term"], answer.json["term"].to_string());

@@ -188,7 +188,6 @@ fn what_the_settings_lack_is_told_with_its_election_unless_the_file_explains_it(
     );
     assert_eq!(tell("evry = \"5s\"\n"), ["t.toml:1:1: evry", "A", "--lease 1s"]);
     assert_eq!(tell("cron = 5\n"), ["t.toml:1:8: cron", "A", "--lease 1s"]);
-    assert_eq!(tell("on-start = 5\n"), ["t.toml:1:12: on-start", "A", "--lease 1s"]);
     // What is wrong elsewhere explains nothing.
     let other = "nmae = \"a\"\n[[election]]\nevery = 5\n[[election]]\n";
     assert_eq!(

@@ -192,7 +192,7 @@ fn the_library_has_a_value_for_each_of_them() {
     all.delivery = Delivery::AtLeastOnce { max_attempts: 2 };
     all.missed = Missed::Skip;
     all.max_failures = Some(1);
-    for text in [&mut all.name, &mut all.address, &mut all.on_start] {
+    for text in [&mut all.name, &mut all.address] {
         *text = Some("text".to_owned());
     }
     for duration in [
