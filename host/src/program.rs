@@ -62,7 +62,6 @@ pub mod server {
     pub use crate::server::answers::answer;
     pub use crate::server::board::Told;
     pub use crate::server::figures::{Figure, Kind, Sample, Value};
-    pub use crate::server::last_turn::LastTurn;
     pub use crate::server::metrics::{renewal, renewal_bounds, turn_bounds};
     pub use crate::server::page::{Row, Source, rate, router, view};
     pub use crate::server::proof::{Intent, authorization, nonce_of};

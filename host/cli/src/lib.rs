@@ -41,7 +41,6 @@ mod ranges;
 mod ready;
 mod reset_slot;
 mod reshare;
-mod role;
 mod run;
 #[cfg_attr(not(target_os = "linux"), path = "service_manager/none.rs")]
 mod service_manager;

@@ -338,7 +338,7 @@ fn json(now: DateTime<Utc>, whose: &Whose, event: &Event) -> Option<String> {
 }
 
 /// A value as one line that holds nothing that a terminal obeys.
-pub(super) fn json_line(value: &impl Serialize) -> Option<String> {
+fn json_line(value: &impl Serialize) -> Option<String> {
     serde_json::to_string(value).ok().map(without_controls)
 }
 

@@ -9,9 +9,8 @@ use super::log::{Log, Output};
 use super::member;
 use super::output::{fail_for_now, refuse};
 use super::process::Process;
-use super::role;
 use super::settings::{CommandLine, Elections, Given};
-use super::signals::{REPEATED, ReloadSignal, Signals, StatusSignal};
+use super::signals::{REPEATED, ReloadSignal, Signals};
 use super::supervisor::Supervised;
 use super::systemd;
 use super::telemetry::Telemetry;
@@ -55,10 +54,9 @@ async fn take_part(
     supervised: Option<Result<Supervised, String>>,
 ) -> ExitCode {
     // Before anything is sent: a signal in between must not leave a lease behind.
-    let signals = (Signals::new(), StatusSignal::new(), ReloadSignal::new());
-    let (mut signals, mut status, mut reload) = match signals {
-        (Ok(signals), Ok(status), Ok(reload)) => (signals, status, reload),
-        (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
+    let (mut signals, mut reload) = match (Signals::new(), ReloadSignal::new()) {
+        (Ok(signals), Ok(reload)) => (signals, reload),
+        (Err(error), _) | (_, Err(error)) => {
             return fail_for_now(format_args!("signals cannot be handled: {error}"));
         }
     };
@@ -84,7 +82,6 @@ async fn take_part(
     let of_process = if count == 0 { &mut of_kind } else { &mut configurations };
     let Some(first) = of_process.first_mut() else { return refuse(&elections.complaints) };
     let style = first.log_style(Output::Stdout);
-    let format = style.format;
     let (log, written) = match Log::start(style) {
         Ok(started) => started,
         Err(error) => return fail_for_now(format_args!("the log cannot be written: {error}")),
@@ -223,7 +220,6 @@ async fn take_part(
         () = ended(tasks, &mut members) => (ExitCode::SUCCESS, LAST_SPANS),
         () = insisted => (ExitCode::from(IMPATIENT), Duration::ZERO),
         () = lists.follow(&process, &mut reload) => (ExitCode::SUCCESS, LAST_SPANS),
-        () = role::on_signal(&mut status, roster, &clock, format) => (ExitCode::SUCCESS, LAST_SPANS),
         () = systemd::keep_informed(roster, &clock, changed, leaving, supervisor) => (ExitCode::SUCCESS, LAST_SPANS),
     };
     drop((server, probes));

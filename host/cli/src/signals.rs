@@ -1,5 +1,5 @@
-//! SIGTERM, SIGINT and SIGHUP: the first one asks, the second one insists. SIGUSR1 asks for the status. Under a service
-//! manager there is no terminal that could hang up: there SIGHUP asks to read lists again, as daemons are asked.
+//! SIGTERM, SIGINT and SIGHUP: the first one asks, the second one insists. SIGUSR1 is ignored. Under a service manager
+//! there is no terminal that could hang up: there SIGHUP asks to read lists again, as daemons are asked.
 
 use std::io;
 #[cfg(unix)]
@@ -27,6 +27,8 @@ impl Signals {
     /// From now on the signals do not end the process by themselves.
     pub(super) fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
+        // Its default action ends a process. Once handled it never does again, and what is started has the default.
+        drop(signal(SignalKind::user_defined1())?);
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -147,36 +149,4 @@ impl ReloadSignal {
 #[cfg(unix)]
 fn is_managed() -> bool {
     std::env::var_os("NOTIFY_SOCKET").is_some_and(|socket| !socket.is_empty())
-}
-
-/// The signal that asks for the status. Where there is none, it never comes.
-pub(super) struct StatusSignal {
-    #[cfg(unix)]
-    user: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl StatusSignal {
-    /// From now on the signal does not end the process.
-    pub(super) fn new() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { user: signal(SignalKind::user_defined1())? })
-    }
-
-    pub(super) async fn next(&mut self) {
-        if self.user.recv().await.is_none() {
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-#[cfg(not(unix))]
-impl StatusSignal {
-    pub(super) fn new() -> io::Result<Self> {
-        Ok(Self {})
-    }
-
-    pub(super) async fn next(&mut self) {
-        std::future::pending::<()>().await;
-    }
 }

@@ -11,7 +11,6 @@
 //! nobody is told anything.
 
 use super::complaint::printable;
-use super::role;
 use super::service_manager::{ServiceManager, watchdog};
 use super::supervisor::Link;
 use std::time::Duration;
@@ -122,10 +121,24 @@ impl Bulletin {
     }
 }
 
+/// The role of a candidate, in few words.
+fn words(summary: &Summary) -> String {
+    let term = |term: u64| format!("term {term}");
+    match (summary.role, &summary.leader) {
+        ("leading", Some(leader)) => format!("leading, {}", term(leader.term)),
+        ("following", Some(leader)) => {
+            format!("following {}, {}", printable(&leader.name), term(leader.term))
+        }
+        ("following", None) => "following, the leader's name is not known".to_owned(),
+        ("left", _) => "it has left the election".to_owned(),
+        _ => "no known leader".to_owned(),
+    }
+}
+
 /// One line.
 fn status(summaries: &[Summary]) -> String {
     let one = |summary: &Summary| {
-        let words = role::words(summary);
+        let words = words(summary);
         match &summary.problem {
             Some(told) => format!("{words}; {}: {}", told.class, printable(&told.detail)),
             None => words,
@@ -150,13 +163,8 @@ mod tests {
     fn summary(election: &str, role: &'static str, begun: bool) -> Summary {
         Summary {
             election: election.to_owned(),
-            candidate: "ada".to_owned(),
             role,
             leader: None,
-            valid_for_ms: None,
-            turn: None,
-            outlook: Default::default(),
-            failed_turns: 0,
             problem: None,
             blocked: None,
             running: true,

@@ -8,7 +8,6 @@ pub(super) use readiness::Readiness;
 pub use readiness::Told;
 pub(super) use state::{Change, State};
 
-use super::last_turn::LastTurn;
 use super::metrics::Metrics;
 use super::placer::Placer;
 use super::role::{Ended, Leader, Role};
@@ -171,19 +170,9 @@ impl Board {
         }
     }
 
-    /// The turn that runs, or else the last one.
-    pub(super) fn turn(&self) -> Option<LastTurn> {
-        self.state().turn.clone()
-    }
-
     /// How the turns of the election go at this moment, by its record.
     pub(super) fn outlook(&self) -> Outlook {
         self.state().outlook()
-    }
-
-    /// So many turns in a row, up to the last one, did not succeed.
-    pub(super) fn failed_turns(&self) -> u32 {
-        self.state().failed_turns
     }
 
     /// When its credential expires, where that is known.

@@ -85,8 +85,8 @@ a variable NAME, the variable NAME_FILE may name a file that holds it; the file 
 
 On SIGTERM or SIGINT (and on SIGHUP without a service manager) the candidate begins no new turn. The running turn may \
 go on for --grace, and is then stopped. The lease is released, and the program ends. A second signal, more than a \
-second later, ends it at once. On SIGUSR1 the candidate writes its role to standard error. It tells systemd when it \
-is ready, what its role is, and that it still makes progress (Type=notify, WatchdogSec=).
+second later, ends it at once. It tells systemd when it is ready, what its role is, and that it still makes progress \
+(Type=notify, WatchdogSec=).
 
 The process that you start is a small supervisor; its child, the same program, runs the election. When the child \
 dies, the supervisor kills what is left of its work and waits until it is gone. It then releases the lease by the \

@@ -71,8 +71,6 @@ pub(in crate::server) struct State {
     pub(in crate::server) turns: Option<Turns>,
     /// The newest of them, as far as they are known here.
     pub(in crate::server) recent: RecentTurns,
-    /// So many turns in a row did not succeed.
-    pub(in crate::server) failed_turns: u32,
     /// The candidates that were seen lately, by their list.
     listed: Vec<Listed>,
     /// When that was read.
@@ -202,11 +200,6 @@ impl State {
             self.heard = now;
         }
         if let Some(turn) = LastTurn::of(event) {
-            self.failed_turns = match turn.outcome.as_deref() {
-                Some("succeeded") => 0,
-                Some(_) => self.failed_turns.saturating_add(1),
-                None => self.failed_turns,
-            };
             self.turn = Some(turn);
         }
         match event {
