@@ -115,7 +115,6 @@ impl Elector for Script {
             key: String::new(),
             term: 7,
             slot: 0,
-            value: None,
             trigger: None,
             attempt: 1,
             past_due: false,

@@ -58,13 +58,7 @@ impl Stage {
         }
         let (written, lines) = watch::channel(Vec::new());
         let output = move |_: Stream, line| written.send_modify(|lines| lines.push(line));
-        let options = Options {
-            env,
-            allow,
-            output: Some(Arc::new(output)),
-            memory_limit: MEMORY,
-            ..Options::default()
-        };
+        let options = Options { env, allow, output: Some(Arc::new(output)), memory_limit: MEMORY };
         let engine = Engine::new().unwrap();
         let file = Path::new(UNRULY_HANDLER);
         let handler = ComponentHandler::from_file(&engine, file, options, &clock).unwrap();
