@@ -139,7 +139,7 @@ impl Candidacy {
             Err(CheckError::Settings(complaints)) => configuration.add(complaints),
             Err(CheckError::Component(error)) => return Err(error.to_string()),
         }
-        // It may have to be compiled, which takes long.
+        // A component may have to be compiled, which takes long.
         let work = handler::of_run(engine, clock, configuration, &log, &front.board).await;
         let observes = configuration.observes();
         // An observer is nobody's concern when it dies.

@@ -21,7 +21,7 @@ async fn a_member_that_cannot_read_the_plan_loses_its_shares_to_a_new_split() {
     stage.balanced(&["ada", "ben"], SHARES).await;
 
     proxy.set(Mode::RefusePlanReads);
-    let asked = stage.command(&["reshare", "4", "--yes"]).await;
+    let asked = stage.command(&["reshare", "--shares", "4", "--yes"]).await;
     assert_eq!(asked.status.code(), Some(0), "{asked:?}");
     problem(&ada, "is held by ben, which does not give it up").await;
     let works = async {
