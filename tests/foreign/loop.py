@@ -10,10 +10,9 @@ import sys
 import time
 import urllib.request
 from os import environ
-from types import SimpleNamespace
 
 from host import Host
-from wasmtime.component import Variant
+from wasmtime.component import Record, Variant
 
 ELECTION = "tenure:election/election"
 
@@ -58,7 +57,8 @@ def main(file, turns):
             outcome = work(report.run)
             left_to_run -= 1
             tell("turn-ended", term=report.run.term, slot=report.run.slot, outcome=outcome)
-            result = SimpleNamespace(outcome=outcome, reason=None)
+            result = Record()
+            result.outcome, result.reason = outcome, None
             event = Variant("turn-ended", result) if left_to_run else Variant("leave", result)
         else:
             due = taken_at + getattr(report, "again-in")

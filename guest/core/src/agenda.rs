@@ -107,10 +107,10 @@ impl Agenda {
     }
 
     /// By how much the last claimed slot lies in the future: more than the readings of two
-    /// candidates can differ. Work that lasts as long as the leadership waits for no slot.
+    /// candidates can differ. Work that has no slots waits for none.
     pub fn ahead(&self, now: Timestamp, record: &Record) -> Option<Duration> {
         let slot = record.last?.slot;
-        let waits = !self.is_one_turn_a_term();
+        let waits = !matches!(self.schedule, Some(Schedule::WhileLeading | Schedule::OnTrigger));
         (waits && is_ahead(slot, now)).then(|| slot.since(now))
     }
 

@@ -13,12 +13,12 @@ use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
 /// The format of a session.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// What is remembered from one request to the next.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Session {
-    /// A token, and which key is good.
+    /// A token, if the credential needs one.
     pub credential: CredentialState,
     /// How far the service's clock is ahead of this machine's, in seconds, where a request was refused for that.
     ahead: i64,

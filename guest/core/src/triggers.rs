@@ -176,6 +176,10 @@ pub fn trigger(
         return refused(configured, detail.into());
     }
     let name = &settings.election;
+    if place && !name.may_have_side_blobs() {
+        let detail = "the name of the election's blob is too long for a second blob beside it";
+        return refused(configured, detail.into());
+    }
     let (over, mut waiting) = match (beside.class, &beside.properties) {
         (Class::MissingBlob | Class::MissingContainer, _) => (None, Vec::new()),
         (Class::Done, Some(seen)) => match list(seen) {
@@ -230,10 +234,6 @@ pub fn trigger(
              BLOB.share.SPLIT.INDEX-of-COUNT)"
         );
         return refused(order, detail);
-    }
-    if !name.may_have_side_blobs() {
-        let detail = "the name of the election's blob is too long for a second blob beside it";
-        return refused(configured, detail.into());
     }
     if waiting.len() >= MOST {
         let detail = format!(

@@ -4,6 +4,7 @@ use super::configuration::Split;
 use super::settings::Given;
 use super::understood::Understood;
 use std::sync::Arc;
+use std::time::Duration;
 use tenure::component::ElectionComponent;
 use tenure::handler::{Handler, from_fn};
 use tenure::program::shares::{LEAVE_WITHIN, Membership, Pace, Sign};
@@ -28,13 +29,14 @@ impl Coordination {
         settings: &Variables,
         split: Split,
         understood: &Understood,
+        grace: Duration,
     ) -> Self {
         let Split { count, capacity, most } = split;
         let pace = Pace::of(understood.failover.unwrap_or(understood.lease));
         let membership = Membership {
             sign: Sign { member: understood.candidate.clone(), weight: capacity, most, pace },
             count,
-            lease: understood.lease,
+            patience: 2 * understood.lease + grace,
             leave_within: LEAVE_WITHIN,
         };
         let leaves_wills = settings.get(names::LAST_WILL) == Some("true");

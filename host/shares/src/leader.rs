@@ -25,8 +25,8 @@ pub struct Leader {
     plan: Plan,
     tag: Option<Tag>,
     closing: Closing,
-    /// The duration of a lease.
-    lease: Duration,
+    /// How long the holder of a share may take to give it up for another split.
+    patience: Duration,
     /// Signs of members that are gone.
     gone: Vec<(String, Tag)>,
     /// A request has no answer yet.
@@ -36,8 +36,8 @@ pub struct Leader {
     /// When the round began, and when the next one is to.
     began: Duration,
     due: Duration,
-    /// Since when each round has failed.
-    fails: Option<Duration>,
+    /// Since when each round has failed, and how many that are.
+    fails: Option<(Duration, u32)>,
     /// When the term began.
     since: Duration,
     trouble: Option<Trouble>,
@@ -62,11 +62,19 @@ struct Closing {
     closed: BTreeSet<Share>,
     /// Since when each of the others could not be closed, or when its lease was broken.
     held: BTreeMap<Share, Duration>,
+    /// Shares whose leases are broken in this round.
+    late: Vec<Share>,
 }
 
 /// Seconds of ten years. A term is about the seconds since 1970, so no plan of a coordinator is further ahead of another
 /// one's term (protocol.md §9).
 const MOST_AHEAD: u64 = 10 * 366 * 24 * 3_600;
+
+/// One lost request, which may take longer than `3 S`, is no failure that lasts.
+pub(crate) const FAILURES: u32 = 3;
+
+/// The most leases that are broken in one round: the next one finds out what that led to.
+const BROKEN_AT_ONCE: usize = 16;
 
 /// So many elections are closed at once.
 const BATCH: usize = 500;
@@ -79,7 +87,7 @@ impl Leader {
         own: &str,
         term: u64,
         shares: u32,
-        (pace, lease): (Pace, Duration),
+        (pace, patience): (Pace, Duration),
         now: Duration,
     ) -> Self {
         Self {
@@ -91,7 +99,7 @@ impl Leader {
             plan: Plan::first(shares),
             tag: None,
             closing: Closing::default(),
-            lease,
+            patience,
             gone: Vec::new(),
             asks: false,
             asked: now,
@@ -164,7 +172,7 @@ impl Leader {
             Ask::Break { share, .. } => {
                 // A failed one counts too: the next one follows after as long.
                 self.closing.held.insert(*share, now);
-                self.break_lease(now)
+                self.break_lease()
             }
             Ask::WritePlan(..) => self.written(answer),
             _ => self.gone.pop().map(|(name, tag)| Ask::Remove(name, tag)),
@@ -195,8 +203,10 @@ impl Leader {
             self.fails = None;
             return;
         }
-        let since = *self.fails.get_or_insert(self.began);
-        let fails = !self.leaves && now.saturating_sub(since) > self.pace.gone_after();
+        let (since, rounds) = self.fails.unwrap_or((self.began, 0));
+        self.fails = Some((since, rounds + 1));
+        let is_long = now.saturating_sub(since) > self.pace.gone_after() && rounds + 1 >= FAILURES;
+        let fails = !self.leaves && is_long;
         if fails && !mutant!(StaysWithoutRounds) {
             self.trouble = Some(Trouble::Rounds);
         }
@@ -274,24 +284,27 @@ impl Leader {
 
     fn closed(&mut self, asked: &[Share], answer: Answer, now: Duration) -> Option<Ask> {
         let Answer::Closed(closed) = answer else { return None };
-        let Closing { closed: all, held } = &mut self.closing;
+        let Closing { closed: all, held, .. } = &mut self.closing;
         all.extend(closed);
         held.retain(|share, _| !all.contains(share));
         for share in asked.iter().filter(|share| !all.contains(share)) {
             held.entry(*share).or_insert(now);
         }
         // Shares that are still held are closed in a later round.
-        let is_closed = self.plan.all().all(|share| all.contains(&share));
-        if is_closed { self.split() } else { self.break_lease(now) }
+        if self.plan.all().all(|share| all.contains(&share)) {
+            return self.split();
+        }
+        let is_late = |since: &Duration| now.saturating_sub(*since) > self.patience;
+        let late = self.closing.held.iter().filter(|(_, since)| is_late(since));
+        self.closing.late = late.map(|(share, _)| *share).take(BROKEN_AT_ONCE).collect();
+        self.break_lease()
     }
 
-    /// A holder that has not stopped within two leases cannot read the plan, or does not follow it. It cannot renew a broken
-    /// lease, and stops when that expires.
-    fn break_lease(&self, now: Duration) -> Option<Ask> {
-        let is_late = |since: Duration| now.saturating_sub(since) > 2 * self.lease;
-        let late = self.closing.held.iter().find(|(_, since)| is_late(**since));
-        let (share, _) = late.filter(|_| !mutant!(NeverBreaks))?;
-        Some(Ask::Break { share: *share, of: self.plan.count() })
+    /// A holder that has not stopped in time cannot read the plan, or does not follow it. It cannot renew a broken lease, and
+    /// stops when that expires.
+    fn break_lease(&mut self) -> Option<Ask> {
+        let share = self.closing.late.pop().filter(|_| !mutant!(NeverBreaks))?;
+        Some(Ask::Break { share, of: self.plan.count() })
     }
 
     fn written(&mut self, answer: Answer) -> Option<Ask> {

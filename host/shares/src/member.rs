@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::leader::FAILURES;
 use crate::mutants::mutant;
 use crate::plan::{Plan, Share};
 use crate::sign::{Answer, Ask, Sign, Tag};
@@ -47,8 +48,9 @@ pub struct Member {
     reading: Errand,
     /// The newest plan that was read. It stays while none can be read.
     plan: Option<(Plan, Tag)>,
-    /// When the newest read of the plan was sent that was answered.
+    /// When the newest read of the plan was sent that was answered, and how many failed since.
     read_at: Duration,
+    failed_reads: u32,
     /// True while no read of the plan has been answered for so long that others may have taken its shares away.
     unread: bool,
     /// Until then its signs come quicker, since it is new, or the plan does not name it any more.
@@ -83,6 +85,7 @@ impl Member {
             reading: errand,
             plan: None,
             read_at: Duration::ZERO,
+            failed_reads: 0,
             unread: false,
             new_until: None,
             will: None,
@@ -202,9 +205,12 @@ impl Member {
     fn read(&mut self, answer: Answer, now: Duration) {
         let mut next = self.sign.pace.look(self.plan().map_or(0, |plan| plan.members.len()));
         if matches!(answer, Answer::Plan(..) | Answer::SamePlan | Answer::NoPlan) {
-            self.read_at = self.reading.sent.unwrap_or(now);
+            (self.read_at, self.failed_reads) = (self.reading.sent.unwrap_or(now), 0);
+        } else {
+            self.failed_reads = self.failed_reads.saturating_add(1);
         }
-        self.unread = now.saturating_sub(self.read_at) > self.sign.pace.gone_after();
+        self.unread = self.failed_reads >= FAILURES
+            && now.saturating_sub(self.read_at) > self.sign.pace.gone_after();
         match answer {
             Answer::Plan(plan, tag) => {
                 let named = self.plan().is_some_and(|before| before.names(&self.sign.member));

@@ -220,7 +220,7 @@ impl Shares {
         let member = Membership {
             sign: self.sign.clone(),
             count: self.count,
-            lease: self.settings.lease.unwrap_or(LEASE),
+            patience: 2 * self.settings.lease.unwrap_or(LEASE) + self.grace.unwrap_or_default(),
             leave_within: self.leave_within,
         };
         let there = (self.component.clone(), self.clock.clone(), Runtime::current());

@@ -2,7 +2,7 @@
 
 use super::translate::{answer, requests, sign_of};
 use crate::component::{CheckError, ComponentError, ElectionComponent};
-use crate::contract::{Problem, ProblemClass, Request, Snapshot};
+use crate::contract::{LeaseState, Problem, ProblemClass, Request, Snapshot};
 use std::sync::Arc;
 use tenure_shares::{Answer, Ask, Share, Tag};
 
@@ -59,6 +59,12 @@ impl SharesStore {
             return Err(error);
         }
         let holder = match election.inspect().await? {
+            Ok(Snapshot { lease, .. })
+                if !matches!(lease, LeaseState::Leased | LeaseState::Breaking) =>
+            {
+                // It was given up meanwhile, or another failure keeps the share from being closed.
+                return Ok(Told { answer: Answer::Done, problem: None });
+            }
             Ok(Snapshot { incumbent: Some(leader), .. }) => leader.name,
             _ => "a process that could not be found out".to_owned(),
         };

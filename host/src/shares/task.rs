@@ -62,8 +62,8 @@ pub struct Membership {
     pub sign: Sign,
     /// So many shares, unless the processes that are there have agreed on another number before.
     pub count: u32,
-    /// The duration of a lease.
-    pub lease: Duration,
+    /// How long the holder of a share may take to give it up for another split: two leases, and the grace of its turn.
+    pub patience: Duration,
     /// How long it may take to hand everything over when it leaves.
     pub leave_within: Duration,
 }
@@ -362,7 +362,7 @@ impl<'a> Task<'a> {
         if self.coordinates.as_ref().map(|coordinates| coordinates.term) != term {
             let (member, shares, pace) = (&self.of.sign.member, self.of.count, self.pace);
             self.coordinates = term.map(|term| {
-                let times = (pace, self.of.lease);
+                let times = (pace, self.of.patience);
                 let mut leader = Leader::begin(member, term, shares, times, now);
                 if self.leaves.is_some() {
                     leader.leave(now);

@@ -12,6 +12,14 @@ pub struct Trouble {
     pub until: u64,
 }
 
+impl Trouble {
+    /// Returns true if this process is cut off by it.
+    #[must_use]
+    pub fn cuts(&self, who: usize) -> bool {
+        matches!(&self.kind, Kind::Cut(those, _) if those.contains(&who))
+    }
+}
+
 /// What can be wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {

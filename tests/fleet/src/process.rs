@@ -378,7 +378,7 @@ impl Process {
                     &self.name,
                     term,
                     scene.shares,
-                    (self.sign.pace, period(scene.timing.lease)),
+                    (self.sign.pace, 2 * period(scene.timing.lease)),
                     period(now),
                 );
                 (term, leader, Looks::default())

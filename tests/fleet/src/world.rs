@@ -187,7 +187,10 @@ impl World {
 
     /// A process begins, or begins anew under its name.
     pub fn start(&mut self, who: usize) {
-        self.hindered[who] = self.scene.now;
+        // It stays cut off where its former life was.
+        let cut = self.network.troubles.iter().filter(|trouble| trouble.cuts(who));
+        let cut = cut.map(|trouble| trouble.until).max().unwrap_or(0);
+        self.hindered[who] = cut.max(self.scene.now);
         self.processes[who].start(&mut self.scene);
         self.held.remove(&who);
         self.settle(who);

@@ -194,7 +194,7 @@ async fn a_turn_by_jco_run() {
 needs!(Node => async fn a_turn_by_jco_run);
 
 async fn http_on_jco() {
-    let scene = Scene::new("1h").await;
+    let scene = Scene::new("1s").await;
     over_http(&scene, scene.served(&component("tenure.wasm")).await).await;
 }
 
@@ -208,8 +208,15 @@ async fn over_http(scene: &Scene, server: Server) {
     assert_eq!(post(server.url("/tick"), Some("another")).await.0, 401);
     assert!(scene.reports.all().is_empty());
 
-    let (status, told) = post(server.url("/tick"), Some(TOKEN)).await;
-    assert_eq!((status, &told["outcome"]), (200, &"succeeded".into()), "{told}");
+    // A new election has its first slot ahead.
+    let told = loop {
+        let (status, told) = post(server.url("/tick"), Some(TOKEN)).await;
+        assert_eq!(status, 200, "{told}");
+        if told["outcome"] == "succeeded" {
+            break told;
+        }
+        assert_eq!(told["outcome"], "nothing-due", "{told}");
+    };
     assert_eq!(scene.judge(), 1);
     let (_, looked) = get(server.url("/leader")).await;
     assert_eq!(looked["last_leader"]["term"], told["term"], "{looked}");
@@ -232,15 +239,21 @@ fn instant(slot: &Value) -> DateTime<FixedOffset> {
 
 /// One turn of the example in this language, composed, on `host`.
 async fn example_composed(language: Language, host: &str) {
-    let scene = Scene::new("1h").await;
+    let scene = Scene::new("1s").await;
     let folder = tempfile::tempdir().unwrap();
     let app = composed(language, folder.path()).await;
     let mut command = match host {
         "jco" => scene.jco("run", &app).await,
         _ => scene.wasmtime(&app).await,
     };
-    let told = told(&command.output().await.unwrap());
-    assert_eq!(told["outcome"], "succeeded", "{told}");
+    // A new election has its first slot ahead.
+    let told = loop {
+        let told = told(&command.output().await.unwrap());
+        if told["outcome"] == "succeeded" {
+            break told;
+        }
+        assert_eq!(told["outcome"], "nothing-due", "{told}");
+    };
     assert_eq!(scene.judge(), 1);
     let report = &scene.reports.all()[0];
     assert_eq!(report.json["term"], told["term"]);
@@ -360,7 +373,7 @@ needs!(Node, Python => async fn a_service_is_refused_what_it_cannot_do);
 #[ignore = "needs the program `wasmtime` and Node.js"]
 async fn the_program_of_wasmtime() {
     let wasmtime = foreign::wasmtime_program().expect("`wasmtime` on the PATH");
-    let scene = Scene::new("1h").await;
+    let scene = Scene::new("1s").await;
     let tenure = component("tenure.wasm");
     let command = |arguments: &[&str]| {
         let mut command = Command::new(&wasmtime);
@@ -378,5 +391,6 @@ async fn the_program_of_wasmtime() {
     };
     over_http(&scene, Server::start(listen).await.unwrap()).await;
     let ran = command(&["run", "-S", "http"]).arg(&tenure).output().await.unwrap();
-    assert_eq!(told(&ran)["outcome"], "nothing-due", "{}", text(&ran));
+    let outcome = told(&ran)["outcome"].as_str().unwrap_or_default().to_owned();
+    assert!(["nothing-due", "succeeded"].contains(&&*outcome), "{}", text(&ran));
 }

@@ -82,7 +82,8 @@ impl Configuration {
             this.without_work();
         }
         this.judge_split();
-        if TIMERS.iter().all(|timer| this.settings.get(timer.variable).is_none()) {
+        let is_set = |timer: &&Setting| this.settings.get(timer.variable).is_some();
+        if !this.while_leading() && ![&EVERY, &CRON].iter().any(|timer| is_set(timer)) {
             this.settings.set(names::ON_TRIGGER, "true");
         }
         this
