@@ -284,10 +284,15 @@ fn disable(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
     expect(world, size, "the coordinator could write again", bounds.calm());
 }
 
-/// Another number of shares is asked for while a member cannot read the plan.
+/// Another number of shares is asked for while a member cannot read the plan, and another one stands still until all is
+/// split anew.
 fn stick(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
     let members = world.there();
-    let Some(who) = rng.choice(members) else { return };
+    let Some(who) = rng.choice(&members).copied() else { return };
+    let frozen =
+        members.iter().copied().find(|other| *other != who && !world.processes[*other].leads());
+    let frozen = frozen.filter(|_| members.len() > 2);
+    frozen.into_iter().for_each(|frozen| world.freeze(frozen, FAULTS));
     let until = world.scene.now + FAULTS;
     world.network.troubles.push(network::Trouble { kind: network::Kind::Unread(vec![who]), until });
     world.hindered[who] = until;
@@ -302,6 +307,14 @@ fn stick(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
         let text =
             format!("{next} shares were asked for, and {who} keeps those of the former split");
         world.scene.judge.broken(world.scene.now, "S2", text);
+    }
+    if let Some(frozen) = frozen {
+        // It would see the plan at once: without it, it must not acquire what it held.
+        let (kind, until) = (network::Kind::Unread(vec![frozen]), world.scene.now + 2_500);
+        world.network.troubles.push(network::Trouble { kind, until });
+        world.hindered[frozen] = until;
+        world.thaw(frozen);
+        play(world, world.scene.now + 5_000);
     }
     world.network.troubles.clear();
     world.hindered[who] = world.scene.now;
