@@ -5,7 +5,7 @@ use std::thread;
 use tenure_fleet::campaign;
 use tenure_shares::mutants::Mutant;
 
-/// As many schedules must suffice for each bug. The slowest takes 79.
+/// As many schedules must suffice for each bug. The slowest takes 61.
 const MOST: u64 = 200;
 
 #[test]
