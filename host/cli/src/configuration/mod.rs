@@ -83,7 +83,7 @@ impl Configuration {
         }
         this.judge_split();
         let is_set = |timer: &&Setting| this.settings.get(timer.variable).is_some();
-        if !this.while_leading() && ![&EVERY, &CRON].iter().any(|timer| is_set(timer)) {
+        if !this.while_leading() && ![&EVERY, &CRON].iter().any(is_set) {
             this.settings.set(names::ON_TRIGGER, "true");
         }
         this
