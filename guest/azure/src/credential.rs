@@ -19,7 +19,7 @@ pub enum Credential {
     Identity(Identity),
 }
 
-/// What a candidate has in hand at a moment: its credential, or a token that it asked for.
+/// The means by which a request is authorised: the credential itself, or a token that was fetched with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pass {
     /// What the settings say.

@@ -47,7 +47,7 @@ pub struct Fetch {
 /// The answer to one: status, body, and the time of day.
 pub type Fetched = Result<(u16, Vec<u8>), Failure>;
 
-/// What a candidate keeps for its credential between requests.
+/// The state of a credential between requests: its token, and when to ask for the next one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CredentialState {
     token: Option<Held>,

@@ -44,7 +44,7 @@ const CLOSED: &str = "closed";
 /// As much as the service takes: names and addresses with no ASCII in them fill more than half of it.
 const MOST_BYTES: usize = 8192;
 
-/// So much of that is left for what a leader adds to the record with which it won: a successor, the detail of a
+/// The bytes of that which are left for what a leader adds to the record with which it won: a successor, the detail of a
 /// failure, both encoded, triggers, slots, attempts and outcomes.
 const ROOM: usize = 2576;
 

@@ -66,7 +66,7 @@ pub enum SideAnswer {
     Written(ETag),
     /// It is gone.
     Deleted,
-    /// It is not what it may be written or deleted over.
+    /// The blob is another version than the one that may be written over or deleted.
     Declined,
     /// A lease is held on it.
     Leased,

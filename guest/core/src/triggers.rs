@@ -229,10 +229,11 @@ pub fn trigger(
         return refused(order, detail);
     }
     if !is_new && record.schedule.is_none() {
-        let detail = format!(
-            "the leader of {name} runs no turns: its work is split into shares (trigger one: \
-             BLOB.share.SPLIT.INDEX-of-COUNT)"
-        );
+        let why = match record.is_coordinated() {
+            true => "its work is split into shares (trigger one: BLOB.share.SPLIT.INDEX-of-COUNT)",
+            false => "it has no schedule",
+        };
+        let detail = format!("the leader of {name} runs no turns: {why}");
         return refused(order, detail);
     }
     if waiting.len() >= MOST {

@@ -164,9 +164,9 @@ impl Candidacy {
             notes.push(split.note(&understood.candidate));
             handler = no_work(split.count);
             let given = configuration.given.clone();
-            let times = grace.or(work.grace).unwrap_or_default();
+            let grace = grace.or(work.grace).unwrap_or_default();
             coordination =
-                Some(Coordination::new(given, component, &settings, split, &understood, times));
+                Some(Coordination::new(given, component, &settings, split, &understood, grace));
         }
         if let Some((part, settings)) = &configuration.part {
             let coordinating = of(settings.clone());

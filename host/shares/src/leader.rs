@@ -87,7 +87,8 @@ impl Leader {
         own: &str,
         term: u64,
         shares: u32,
-        (pace, patience): (Pace, Duration),
+        pace: Pace,
+        patience: Duration,
         now: Duration,
     ) -> Self {
         Self {

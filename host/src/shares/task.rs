@@ -362,8 +362,8 @@ impl<'a> Task<'a> {
         if self.coordinates.as_ref().map(|coordinates| coordinates.term) != term {
             let (member, shares, pace) = (&self.of.sign.member, self.of.count, self.pace);
             self.coordinates = term.map(|term| {
-                let times = (pace, self.of.patience);
-                let mut leader = Leader::begin(member, term, shares, times, now);
+                let patience = self.of.patience;
+                let mut leader = Leader::begin(member, term, shares, pace, patience, now);
                 if self.leaves.is_some() {
                     leader.leave(now);
                 }

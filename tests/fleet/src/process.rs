@@ -378,7 +378,8 @@ impl Process {
                     &self.name,
                     term,
                     scene.shares,
-                    (self.sign.pace, 2 * period(scene.timing.lease)),
+                    self.sign.pace,
+                    2 * period(scene.timing.lease),
                     period(now),
                 );
                 (term, leader, Looks::default())

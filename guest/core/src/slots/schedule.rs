@@ -12,10 +12,10 @@ use tenure_base::prelude::*;
 const EVERY: &str = "every ";
 const CRON: &str = "cron ";
 
-/// Those of work that lasts as long as the leadership.
+/// The text for work that lasts as long as the leadership.
 pub(crate) const WHILE_LEADING: &str = "while leading";
 
-/// Those of work that has no timer.
+/// The text for work without a timer.
 const ON_TRIGGER: &str = "on trigger";
 
 /// When turns are to run.

@@ -395,10 +395,13 @@ mod placing {
         let full = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|id| (id, 90));
         let lasting = Record { schedule: Some("while leading".into()), ..record() };
         let foreign = Metadata::from_iter([("owner", "payroll")]);
+        let idle = Record { schedule: None, ..record() };
+        let coordinated = Record { coordinator_term: Some(idle.term), ..idle.clone() };
         for (id, found, record, words) in [
             ("x", Some(waiting(&full)), record(), "8 triggers of leases/leader wait already"),
             ("x", None, lasting, "lasts as long as a leadership"),
-            ("x", None, Record { schedule: None, ..record() }, "runs no turns"),
+            ("x", None, idle, "runs no turns: it has no schedule"),
+            ("x", None, coordinated, "runs no turns: its work is split into shares"),
             ("x", Some(foreign), record(), "left untouched"),
             ("a b", None, record(), "1 to 64 letters"),
             ("", None, record(), "1 to 64 letters"),

@@ -24,7 +24,7 @@ struct Play {
 impl Play {
     fn of(shares: u32, members: &[&'static str]) -> Self {
         let leader =
-            Leader::begin("anna", 7, shares, (Pace::of(15 * SECOND), 30 * SECOND), Duration::ZERO);
+            Leader::begin("anna", 7, shares, Pace::of(15 * SECOND), 30 * SECOND, Duration::ZERO);
         Self {
             leader,
             stored: None,
