@@ -187,7 +187,9 @@ async fn an_endpoint_that_fails_is_asked_until_it_has_a_token() {
     classes.dedup();
     assert_eq!(classes, ["nonsense", "refused", "unavailable"], "{}", candidate.transcript());
     assert!(candidate.transcript().contains("No identity."));
-    assert_eq!(endpoint.requests().len(), 8);
+    // A leader lists members with a token of its own. That request may have come already.
+    let requests = endpoint.requests().len();
+    assert!(matches!(requests, 8 | 9), "{requests} requests");
     assert_eq!(endpoint.complaints(), [""; 0]);
 }
 
