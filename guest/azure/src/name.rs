@@ -95,8 +95,8 @@ pub enum SideBlob {
     Successor,
     /// `.candidates`: those that were seen lately.
     Candidates,
-    /// `.trigger`: the turns that somebody asks for outside the schedule.
-    Trigger,
+    /// `.orders`: the triggers and the transfer that operators placed.
+    Orders,
 }
 
 impl SideBlob {
@@ -104,7 +104,7 @@ impl SideBlob {
         match self {
             Self::Successor => ".successor",
             Self::Candidates => ".candidates",
-            Self::Trigger => ".trigger",
+            Self::Orders => ".orders",
         }
     }
 }
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn others_are_beside_the_blob_while_its_name_is_short_enough() {
         let name = BlobName::parse("leases/dir a/ü").unwrap();
-        assert_eq!(name.side_blob_path(SideBlob::Trigger), "/leases/dir%20a/%C3%BC.trigger");
+        assert_eq!(name.side_blob_path(SideBlob::Orders), "/leases/dir%20a/%C3%BC.orders");
         for (length, may) in [(1, true), (1013, true), (1014, false), (1024, false)] {
             // Characters count, not bytes.
             let name = BlobName::parse(&format!("abc/{}", "é".repeat(length))).unwrap();

@@ -80,7 +80,7 @@ mod tests {
             Operation::Release { lease },
             Operation::Change { lease, to: lease },
             Operation::Break { period: None, if_match: None },
-            Operation::ReadSideBlob(SideBlob::Trigger),
+            Operation::ReadSideBlob(SideBlob::Orders),
             Operation::ReadSideBlob(SideBlob::Successor),
             Operation::ReadSideBlob(SideBlob::Candidates),
             Operation::WriteSideBlob {
@@ -89,7 +89,7 @@ mod tests {
                 metadata: Metadata::default(),
             },
             Operation::WriteSideBlob {
-                blob: SideBlob::Trigger,
+                blob: SideBlob::Orders,
                 over: None,
                 metadata: Metadata::default(),
             },

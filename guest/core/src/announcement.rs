@@ -87,7 +87,7 @@ pub(super) const LONGEST_TRY: Duration = Duration::from_secs(10);
 /// The longest from the first offer to a successor to the end of the last try.
 const LONGEST_OFFER: Duration = LAST_WRITE.saturating_add(LONGEST_TRY).saturating_add(LONGEST_TRY);
 
-const LEASE: &str = "tenurelease";
+const LEASE: &str = "tenureleaseid";
 const TERM: &str = "tenureterm";
 
 /// What a candidate says of itself when it announces itself.

@@ -20,12 +20,12 @@ use super::context::{Answered, Beside, Context, Outgoing, Todo};
 use super::credential_state::{self, ASK, CredentialState, Fetched, LEAST_FETCH, LONGEST_FETCH};
 use super::handing_over;
 use super::listing;
+use super::orders;
 use super::phase::{Hold, Phase};
 use super::problem::{Problem, ProblemClass};
 use super::report::{Exchange, ExchangeResult, Told};
 use super::settings::Settings;
 use super::side_blob_rules::{self, LEAST_TIMEOUT, LONGEST_TIMEOUT};
-use super::triggers;
 use tenure_azure::answer::Answer;
 use tenure_azure::credential::Pass;
 use tenure_azure::metadata::Metadata;
@@ -214,7 +214,7 @@ fn side_blob(operation: Operation, due: Moment, longest: Duration) -> Waiting {
 fn of_list(context: &Context<'_>) -> Option<Waiting> {
     let (state, settings) = (&context.state, context.settings);
     let time = context.service_time();
-    let (due, operation) = state.listing.request(settings, state.steering.paused, time)?;
+    let (due, operation) = state.listing.request(settings, !state.steering.not_ready, time)?;
     Some(side_blob(operation, due, LONGEST_TIMEOUT))
 }
 
@@ -225,7 +225,7 @@ fn of_follower(context: &Context<'_>) -> Option<Waiting> {
     Some(side_blob(follower.operation(settings)?, context.now, longest))
 }
 
-/// The reads for an announcement and for triggers, which may take longer if only a renewal is due.
+/// The reads for an announcement and for orders, which may take longer if only a renewal is due.
 fn of_leader(hold: &Hold, context: &Context<'_>) -> [Option<Waiting>; 2] {
     let timings = &context.settings.timings;
     let patient = |blob, due| {
@@ -235,8 +235,8 @@ fn of_leader(hold: &Hold, context: &Context<'_>) -> [Option<Waiting>; 2] {
     };
     let announcement = handing_over::read_due(hold, context);
     let announcement = announcement.map(|due| patient(SideBlob::Successor, due));
-    let triggers = patient(SideBlob::Trigger, hold.triggers.read_at);
-    [announcement, triggers::are_in_use(context.settings).then_some(triggers)]
+    let orders = patient(SideBlob::Orders, hold.orders.read_at);
+    [announcement, orders::are_read(context.settings).then_some(orders)]
 }
 
 /// Takes the answer to the request for a token, which was `sent` then.
@@ -268,7 +268,7 @@ pub(super) fn fetched(
 /// The candidate has another key or token than before, so what was refused may succeed now.
 pub(super) fn credential_changed(phase: &mut Phase, now: Moment) {
     if let Phase::Holding(hold) = phase {
-        triggers::credential_changed(hold, now);
+        orders::credential_changed(hold, now);
     }
 }
 
@@ -286,7 +286,8 @@ pub(super) fn side_blob_answered(
     }
     if blob == SideBlob::Candidates {
         let writes = matches!(answered.operation, Operation::WriteSideBlob { .. });
-        let (told, own) = ((writes, answered.reply.as_ref().ok()), context.state.steering.paused);
+        let (told, own) =
+            ((writes, answered.reply.as_ref().ok()), !context.state.steering.not_ready);
         let when = (context.service_time(), now);
         let listing = &mut context.state.listing;
         let changed = listing.answered(told, (settings, own), when, answered.chance);
@@ -295,17 +296,17 @@ pub(super) fn side_blob_answered(
     let answer = answered.answer();
     let (took, slow) = (now.saturating_sub(answered.sent), context.was_slow());
     context.report(answer.and_then(|answer| strange(blob, answer, settings)));
-    let follower = &mut context.state.follower;
     match (blob, phase) {
         (SideBlob::Successor, Phase::Holding(hold)) => {
             handing_over::announcement_read(answer, took, hold, context);
         }
-        (SideBlob::Trigger, Phase::Holding(hold)) => {
-            context.report(triggers::read(answer, answered.sent, hold, settings, now));
+        (SideBlob::Orders, Phase::Holding(hold)) => {
+            orders::read(answer, answered.sent, hold, context);
         }
         (SideBlob::Successor, Phase::Watching(watch)) => {
             let written = matches!(answered.operation, Operation::WriteSideBlob { .. });
             let answer = (written, answer);
+            let follower = &mut context.state.follower;
             follower.announcement_answered(answer, (took, slow), watch, settings, now);
         }
         // An announcement was taken back: nothing waits for that.
@@ -321,7 +322,7 @@ fn strange(blob: SideBlob, answer: &Answer, settings: &Settings) -> Option<Probl
     let fit = match blob {
         SideBlob::Successor => Announcement::is_fit(seen),
         SideBlob::Candidates => listing::is_fit(seen),
-        SideBlob::Trigger => triggers::is_fit(seen),
+        SideBlob::Orders => orders::is_fit(seen),
     };
     (!fit && age.abs() < side_blob_rules::RECENT).then(|| Problem::of_foreign(blob, settings))
 }

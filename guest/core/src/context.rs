@@ -16,11 +16,11 @@ use super::health::Health;
 use super::hints::Hints;
 use super::listing::Listing;
 use super::next_record::Began;
-use super::orders::Steering;
 use super::problem::{Problem, ProblemClass, Reported};
 use super::report::{Ending, Exchange, Report, Turn};
 use super::service_clock::{ServiceClock, Timestamp};
 use super::settings::{Complaint, Settings, variable};
+use super::steering::Steering;
 use super::turns::Turns;
 use crate::mutants::mutant;
 use chrono::{DateTime, Utc};
@@ -273,7 +273,7 @@ impl Context<'_> {
 
     /// Whether this candidate leaves the lease to the others.
     pub fn stays_out(&self) -> bool {
-        self.state.steering.paused || self.now < self.out_until() || self.settings.observes
+        self.state.steering.not_ready || self.now < self.out_until() || self.settings.observes
     }
 
     /// Until then a candidate that rests leaves the lease to the others.

@@ -1,4 +1,4 @@
-//! What the host tells a candidate: how a turn ended, what an operator ordered, that the process ends.
+//! What the host tells a candidate: how a turn ended, that it is not ready, that the process ends.
 
 use super::announcement::LAST_WRITE;
 use super::background;
@@ -6,13 +6,13 @@ use super::chance::Chance;
 use super::context::Context;
 use super::handing_over;
 use super::holding;
-use super::orders::GivingUp;
+use super::orders;
 use super::phase::{Phase, Release};
 use super::problem::ProblemClass;
 use super::record::Outcome;
 use super::releasing::{leave_as_follower, release, step_down};
 use super::report::{EndingReason, Event, Turn, TurnResult};
-use super::triggers;
+use super::steering::GivingUp;
 use crate::mutants::mutant;
 
 /// Takes what happened since the last step.
@@ -52,16 +52,14 @@ pub(super) fn take(
             }
         }
         Event::Resign => resign(&phase, context),
-        Event::HandOver(to) => handing_over::order(to, phase.hold(), context),
-        Event::Pause => {
-            context.state.steering.paused = true;
+        Event::HandOver(to) => handing_over::order(to, None, phase.hold(), context),
+        Event::Ready(ready) => {
+            context.state.steering.not_ready = !ready;
             context.state.listing.changed(context.now);
-            resign(&phase, context);
-        }
-        Event::Resume => {
-            context.state.steering.paused = false;
-            context.state.listing.changed(context.now);
-            back(&mut phase, context);
+            match ready {
+                true => back(&mut phase, context),
+                false => resign(&phase, context),
+            }
         }
         Event::Answered(_) => {}
         Event::Hint => hinted(&mut phase, context),
@@ -79,13 +77,13 @@ fn back(phase: &mut Phase, context: &Context<'_>) {
     }
 }
 
-/// A leader looks for triggers: protocol.md §6.1. A follower that may contend polls sooner, and an observer: §4.5.
+/// A leader reads orders: protocol.md §6.1. A follower that may contend polls sooner, and an observer: §4.5.
 /// What it has to tell the leader waits no longer for that than a poll takes.
 fn hinted(phase: &mut Phase, context: &mut Context<'_>) {
     let (now, heeds) = (context.now, context.settings.observes || !context.stays_out());
     let term = context.state.follower.known_term();
     if let Phase::Holding(hold) = phase {
-        triggers::told(hold, now);
+        orders::hinted(hold, now);
     }
     if let Phase::Watching(watch) = phase
         && watch.missing.is_none()

@@ -14,19 +14,27 @@ use core::time::Duration;
 use super::Moment;
 use super::announcement::{Announcement, time_to_come, time_to_name};
 use super::context::Context;
-use super::orders::{GivingUp, HandOver};
+
 use super::phase::{Hold, Release};
 use super::problem::ProblemClass;
 use super::releasing::step_down;
 use super::report::EndingReason;
+use super::steering::{GivingUp, HandOver};
 use super::text::{LONGEST_NAME, is_fit};
 use crate::mutants::mutant;
 use tenure_azure::answer::{Answer, Class};
 use tenure_base::prelude::*;
 
-/// Takes the order to hand over to the candidate of that name; `hold` is what is held, if this one leads.
-pub(super) fn order(to: String, hold: Option<&Hold>, context: &mut Context<'_>) {
+/// Takes the order to hand over to the candidate of that name; `hold` is what is held, if this one leads. `id` is that of
+/// the transfer, if it came from the account.
+pub(super) fn order(
+    to: String,
+    id: Option<String>,
+    hold: Option<&Hold>,
+    context: &mut Context<'_>,
+) {
     if let Some((class, why)) = refusal(&to, hold, context) {
+        context.state.steering.refuse(id, false, why);
         return context.answer_order(class, String::from("cannot hand over: ") + why);
     }
     if mutant!(HandOverForgotten) {
@@ -52,6 +60,7 @@ pub(super) fn order(to: String, hold: Option<&Hold>, context: &mut Context<'_>) 
     }
     let order = HandOver {
         to,
+        id,
         successor: None,
         fresh_until: Moment::ZERO,
         named,
@@ -124,7 +133,9 @@ pub(super) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
         // Work that is one turn for the whole leadership may have come to its end already.
         let worked = hold.record.last.is_some_and(|last| last.attempt > 0);
         let over = settings.agenda.is_one_turn_a_term() && worked && idle;
+        let (id, why) = (order.id.clone(), order.failure(!idle));
         steering.giving_up = over.then_some(GivingUp::Resign);
+        steering.refuse(id, true, why);
         context.answer_order(ProblemClass::Order, detail);
         return None;
     }

@@ -63,9 +63,9 @@ mod slots;
 mod snapshot;
 mod split;
 mod state;
+mod steering;
 mod text;
 mod timings;
-mod triggers;
 mod turn_id;
 mod turns;
 mod wake;
@@ -85,6 +85,7 @@ pub use history::{History, Incumbent};
 pub use last_will::LastWill;
 pub use listing::{Listed, listed};
 pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
+pub use orders::{Placing, TransferOrder, TransferState, is_order_id, transfer, trigger};
 pub use own_time::OwnTime;
 pub use problem::{Problem, ProblemClass};
 pub use record::{
@@ -102,7 +103,6 @@ pub use slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone, ZoneOffset}
 pub use snapshot::{LeaseState, Snapshot, broken};
 pub use split::at_work;
 pub use timings::Timings;
-pub use triggers::{Placing, is_id as is_trigger_id, trigger};
 pub use turn_id::TurnId;
 pub use turns::{NextTurn, Turns};
 

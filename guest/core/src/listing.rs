@@ -50,8 +50,8 @@ pub struct Listed {
     pub name: String,
     /// Where it can be reached, if it said so.
     pub address: Option<String>,
-    /// It is paused by an operator, or not ready yet.
-    pub paused: bool,
+    /// False: its host is not ready (`--ready-cmd`), so it does not contend.
+    pub ready: bool,
     /// How soon it replaces a leader that died, where that is sooner than the lease ends.
     pub failover: Option<Duration>,
     /// When it wrote this; on the blob in whole seconds.
@@ -100,7 +100,7 @@ impl Listing {
     pub fn request(
         &self,
         settings: &Settings,
-        paused: bool,
+        ready: bool,
         time: Option<Timestamp>,
     ) -> Option<(Moment, Operation)> {
         let blob = SideBlob::Candidates;
@@ -108,7 +108,7 @@ impl Listing {
             Next::Nothing => None,
             Next::Read(due) => Some((*due, Operation::ReadSideBlob(blob))),
             Next::Write(over) => {
-                let entries = with_own(&self.known, settings, paused, time?);
+                let entries = with_own(&self.known, settings, ready, time?);
                 let (over, metadata) = (over.clone(), written(&entries, settings));
                 Some((Moment::ZERO, Operation::WriteSideBlob { blob, over, metadata }))
             }
@@ -119,7 +119,7 @@ impl Listing {
     pub fn answered(
         &mut self,
         (writes, answer): (bool, Option<&Answer>),
-        (settings, paused): (&Settings, bool),
+        (settings, ready): (&Settings, bool),
         (time, now): (Option<Timestamp>, Moment),
         chance: &mut dyn Chance,
     ) -> bool {
@@ -142,7 +142,7 @@ impl Listing {
             _ => {
                 let done = class == Some(Class::Done) && writes;
                 let own = time.filter(|_| done);
-                let known = own.map(|time| with_own(&self.known, settings, paused, time));
+                let known = own.map(|time| with_own(&self.known, settings, ready, time));
                 (later(chance), known)
             }
         };
@@ -175,11 +175,11 @@ fn part_of(span: Duration, bits: u64) -> Duration {
 }
 
 /// The entries with that of this candidate, those seen last first.
-fn with_own(known: &[Listed], settings: &Settings, paused: bool, time: Timestamp) -> Vec<Listed> {
+fn with_own(known: &[Listed], settings: &Settings, ready: bool, time: Timestamp) -> Vec<Listed> {
     let own = Listed {
         name: settings.name.clone(),
         address: settings.address.clone(),
-        paused,
+        ready,
         failover: settings.timings.failover.map(|failover| failover.within),
         seen: time,
     };
@@ -267,7 +267,7 @@ impl Listed {
     /// `NAME,SECONDS,STATE,MILLISECONDS,ADDRESS`. A field that a version to come adds stands behind them.
     fn text(&self) -> String {
         let seconds = self.seen.to_date().timestamp();
-        let state = if self.paused { "paused" } else { "contends" };
+        let state = if self.ready { "ready" } else { "unready" };
         let failover = self.failover.map(|within| within.as_millis().to_string());
         let address = self.address.as_deref().map(encoded);
         [
@@ -284,7 +284,7 @@ impl Listed {
         let mut fields = text.split(',');
         let name = fit(fields.next()?, LONGEST_NAME)?;
         let seconds: i64 = fields.next()?.parse().ok()?;
-        let paused = fields.next()? == "paused";
+        let ready = fields.next()? != "unready";
         let failover = match fields.next()? {
             "" => None,
             millis => Some(Duration::from_millis(millis.parse().ok()?)),
@@ -294,6 +294,6 @@ impl Listed {
             address => Some(fit(address, LONGEST_ADDRESS)?),
         };
         let seen = Timestamp::from_date(DateTime::from_timestamp(seconds, 0)?);
-        Some(Self { name, address, paused, failover, seen })
+        Some(Self { name, address, ready, failover, seen })
     }
 }

@@ -114,14 +114,24 @@ pub enum Mutant {
     ListsOnlyItself,
     /// A new leader does not know which triggers had their turn.
     TriggerForgotten,
-    /// A leader sees no triggers but those that it is told of.
-    TriggersUnseen,
+    /// A leader reads no orders but after a hint.
+    OrdersUnseen,
+    /// A leader obeys a transfer again that it has obeyed.
+    TransferObeyedAgain,
+    /// A leader obeys the transfer of another term.
+    TransferOfAnyTerm,
+    /// A leader obeys a transfer of any age.
+    TransferOfAnyAge,
+    /// The record does not tell that a transfer came to nothing.
+    TransferWithoutOutcome,
+    /// A command drops the orders of others when it places its own.
+    PlacingDropsOthers,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 55] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -171,7 +181,12 @@ impl Mutant {
         Self::HintIgnored,
         Self::ListsOnlyItself,
         Self::TriggerForgotten,
-        Self::TriggersUnseen,
+        Self::OrdersUnseen,
+        Self::TransferObeyedAgain,
+        Self::TransferOfAnyTerm,
+        Self::TransferOfAnyAge,
+        Self::TransferWithoutOutcome,
+        Self::PlacingDropsOthers,
     ];
 }
 

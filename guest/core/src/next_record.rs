@@ -1,5 +1,6 @@
 //! With which record a candidate begins to lead. protocol.md §4.3.
 
+use super::orders;
 use super::record::{Beat, End, Kind, LastSlot, Outcome, Record};
 use super::report::Turn;
 use super::service_clock::Timestamp;
@@ -120,9 +121,11 @@ pub(super) fn next_record(
     Record {
         changes: before.changes.saturating_add(1),
         successor: None,
+        refusal: None,
         beat: settings.timings.failover.map(|f| Beat { number: 0, promise: f.promise() }),
         term,
         coordinator_term: if settings.coordinates { Some(term) } else { before.coordinator_term },
+        orders_term: orders::are_read(settings).then_some(term),
         leader: settings.name.clone(),
         nonce,
         since: since.to_whole_millis(),

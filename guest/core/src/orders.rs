@@ -1,184 +1,241 @@
-//! What operators and rules ask of a candidate, as far as it was not done yet.
+//! Orders: a command leaves them in a side blob, and the leader reads it. protocol.md §6.1, §7.4.
+//!
+//! The blob holds triggers and at most one transfer. Only commands write it. The record says which triggers were
+//! claimed, and what a transfer came to. Whatever happens to a command or to a leader, a trigger waits until it is
+//! claimed or expires, and is claimed once.
+
+mod placing;
+
+pub use placing::{Placing, TransferOrder, TransferState, is_id as is_order_id, transfer, trigger};
 
 use core::time::Duration;
 
 use super::Moment;
-use super::announcement::{QUICK, just_seen, lease_given, time_to_come, work_ends};
-use super::phase::Hold;
-use super::timings::Timings;
-use serde::{Deserialize, Serialize};
-use tenure_azure::lease_id::LeaseId;
+use super::context::Context;
+use super::handing_over;
+use super::phase::{Hold, SeenOrders};
+use super::problem::Problem;
+use super::record::{self, Trigger};
+use super::service_clock::Timestamp;
+use super::settings::Settings;
+use super::side_blob_rules::{self, CANDIDATE};
+use super::steering::GivingUp;
+use super::text::{LONGEST_NAME, decoded, encoded, fit};
+use crate::mutants::mutant;
+use placing::is_id;
+use tenure_azure::answer::{Answer, Class, Properties};
+use tenure_azure::metadata::Metadata;
+use tenure_azure::name::SideBlob;
+use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
-/// How soon the announcement is read again that was not there the first time; then twice as long each time,
-/// up to [`QUICK`].
-const FIRST_READ: Duration = Duration::from_millis(25);
+/// The most triggers that may wait.
+const MOST: usize = 8;
 
-/// What was asked of a candidate.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Steering {
-    /// It does not contend until it is resumed.
-    pub paused: bool,
-    /// It does not contend until then.
-    pub out_until: Moment,
-    pub giving_up: Option<GivingUp>,
+/// The time between two reads of a leader, unless its host sets another one.
+pub(super) const EVERY: Duration = Duration::from_secs(10);
+
+/// The time until the next read after a hint.
+const HINTED: Duration = Duration::from_secs(1);
+
+/// The time until the next read after one without an answer.
+const UNANSWERED: Duration = Duration::from_secs(5);
+
+/// The time until the next read after one that was refused, unless the credential changes: permissions seldom change.
+const FORBIDDEN: Duration = Duration::from_secs(15 * 60);
+
+/// The number of transfers that a leader knows again. A command replaces the one on the blob, and never restores it.
+const MOST_OBEYED: usize = 16;
+
+/// A leader obeys a transfer up to this age.
+const TRANSFER_EXPIRES: Duration = Duration::from_secs(60);
+
+const TRIGGERS: &str = "tenuretriggers";
+const TRANSFER: &str = "tenuretransfer";
+const TRANSFER_TERM: &str = "tenuretransferterm";
+const TRANSFER_PLACED: &str = "tenuretransferplaced";
+const TRANSFER_TO: &str = "tenuretransferto";
+
+/// The orders on the side blob.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Orders {
+    triggers: Vec<Trigger>,
+    transfer: Option<Transfer>,
+    /// Fields of other versions, kept as they are.
+    unknown: Metadata,
 }
 
-/// How a leadership is to be given up.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum GivingUp {
-    /// To whoever wins it.
-    Resign,
-    /// The same, between two turns: nobody is in a hurry.
-    Rotate,
-    /// To one of that name.
-    HandOver(HandOver),
+/// An order to give the leadership up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Transfer {
+    /// Random.
+    id: String,
+    /// The term whose leader is to obey.
+    term: u64,
+    /// When it was placed, in the service's time.
+    placed: Timestamp,
+    /// The name of the successor. None: any candidate may lead next.
+    to: Option<String>,
 }
 
-/// An order to hand over.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct HandOver {
-    /// The name of the successor.
-    pub to: String,
-    /// The lease id that the successor announced, as far as is known.
-    pub successor: Option<LeaseId>,
-    /// Its announcement was read: the lease may be given to it until then.
-    pub fresh_until: Moment,
-    /// The record names it, so that it can know.
-    pub named: bool,
-    /// The last read was answered.
-    pub asked: bool,
-    /// The announcement is not read before.
-    pub read_at: Moment,
-    /// How often it was read. The first reads come soon: the successor may hear at once that it is named.
-    pub reads: u32,
-    /// When the successor was seen first.
-    pub seen: Option<Moment>,
-    /// Until then the work has to end.
-    pub work_until: Moment,
-    /// Then it has failed.
-    pub until: Moment,
+/// Returns true if leaders with these settings read orders.
+pub(super) fn are_read(settings: &Settings) -> bool {
+    settings.orders.is_some() && settings.election.may_have_side_blobs()
 }
 
-impl HandOver {
-    /// When to read for the announcement. The successor has to learn first that it is named.
-    pub fn reads_at(&self, hold: &Hold) -> Option<Moment> {
-        hold.names(Some(&self.to)).then_some(self.read_at)
-    }
+/// Reads soon, since there may be new orders.
+pub(super) fn hinted(hold: &mut Hold, now: Moment) {
+    let seen = &mut hold.orders;
+    (seen.read_at, seen.hinted) = (now.max(seen.answered + HINTED), true);
+}
 
-    /// The record names this successor since a write that `took` so long was answered: its time to announce
-    /// itself begins now.
-    pub fn named(
-        &mut self,
-        on_record: Option<&str>,
-        took: Duration,
-        now: Moment,
-        timings: &Timings,
-    ) {
-        if !self.named && on_record == Some(&self.to) {
-            self.named = true;
-            self.until = self.until.max(now + time_to_come(timings, took));
-        }
-    }
-
-    /// Takes what a read has shown: the announced lease id, if there is one; none, when it was not
-    /// answered.
-    pub fn announcement_read(
-        &mut self,
-        here: Option<Option<LeaseId>>,
-        took: Duration,
-        now: Moment,
-        timings: &Timings,
-    ) {
-        self.read_at = now + QUICK.min(FIRST_READ.saturating_mul(1 << self.reads.min(8)));
-        self.asked = here.is_some();
-        self.reads = self.reads.saturating_add(1);
-        let Some(successor) = here else { return };
-        if successor.is_some() {
-            self.read_at = now + QUICK;
-            if self.successor.is_none() {
-                self.comes(took, now, timings);
-            }
-            self.fresh_until = now + just_seen(took);
-        }
-        self.successor = successor;
-    }
-
-    /// Sets the limits when the successor appears. While it was missing, an application may have got an answer that
-    /// lets it act for up to a lease. So each return of the successor gives the work that time again.
-    fn comes(&mut self, took: Duration, now: Moment, timings: &Timings) {
-        let first = *self.seen.get_or_insert(now);
-        let ends = first + work_ends(timings);
-        self.work_until = self.work_until.max(ends).max(now + timings.lease);
-        let last = first + 2 * work_ends(timings);
-        self.until = self.work_until.min(last) + lease_given(took);
-    }
-
-    /// Returns how long the work may still go on.
-    pub fn time_for_work(&self, now: Moment) -> Option<Duration> {
-        self.successor.map(|_| self.work_until.saturating_sub(now))
-    }
-
-    /// Why nothing came of it, if it ends now.
-    pub fn failure(&self, works: bool) -> &'static str {
-        match self.successor {
-            _ if !self.named => {
-                "the successor's name could not be recorded, so it was not told; find out why record writes fail"
-            }
-            _ if !self.asked => {
-                "the successor's announcement could not be read in time; try again when the service answers faster"
-            }
-            None if self.seen.is_none() => {
-                "no candidate of that name announced itself: it is not running, is paused, or may not write beside \
-                 the blob"
-            }
-            Some(_) if works => "the work did not end in time",
-            _ => "the candidate of that name announced itself, but has left since",
-        }
-    }
-
-    /// Whether the lease may be given to the successor.
-    fn is_ready(&self, now: Moment) -> bool {
-        self.successor.is_some() && now <= self.fresh_until
+/// The candidate has another key or token: a read that was refused is not put off any longer.
+pub(super) fn credential_changed(hold: &mut Hold, now: Moment) {
+    let seen = &mut hold.orders;
+    if seen.read_at == seen.answered + FORBIDDEN {
+        seen.read_at = now;
     }
 }
 
-impl Steering {
-    pub fn hand_over(&self) -> Option<&HandOver> {
-        match &self.giving_up {
-            Some(GivingUp::HandOver(order)) => Some(order),
-            _ => None,
+/// Takes the answer to a read that was `sent` then, and obeys.
+pub(super) fn read(
+    answer: Option<&Answer>,
+    sent: Moment,
+    hold: &mut Hold,
+    context: &mut Context<'_>,
+) {
+    let (now, settings) = (context.now, context.settings);
+    let seen = &mut hold.orders;
+    let class = answer.map(|answer| answer.class);
+    let again = match class {
+        None | Some(Class::Unavailable | Class::Nonsense) => UNANSWERED,
+        Some(Class::Refused) => FORBIDDEN,
+        _ => settings.orders.unwrap_or(EVERY),
+    };
+    let mut transfer = None;
+    match class {
+        Some(Class::Done) => {
+            let found = answer.and_then(|answer| answer.properties.as_ref());
+            let orders = found.and_then(Orders::read).unwrap_or_default();
+            (seen.triggers, transfer) = (orders.triggers, orders.transfer);
         }
+        Some(Class::MissingBlob) => seen.triggers.clear(),
+        _ => {}
     }
+    // A hint came meanwhile, about an order that this read may have missed.
+    let hinted = seen.read_at > sent;
+    let (first, expected) = (seen.answered == Moment::ZERO, seen.hinted);
+    seen.hinted = hinted;
+    let again = if hinted { seen.read_at.max(now + HINTED) } else { now + again };
+    let deaf = mutant!(OrdersUnseen) && !hinted;
+    (seen.read_at, seen.answered) = (if deaf { Moment::MAX } else { again }, now);
+    // Of elections that nobody gives orders to it is reported once.
+    let refused = answer.filter(|answer| answer.class == Class::Refused);
+    if let Some(answer) = refused.filter(|_| first || expected) {
+        let read = Operation::ReadSideBlob(SideBlob::Orders);
+        let Problem { class, detail } = Problem::of_answer(answer, &read, settings);
+        let blob = settings.election.side_blob_name(SideBlob::Orders);
+        let detail = format!(
+            "{detail}. So this leader takes no orders (tenure trigger, tenure transfer) from the blob {blob}; everything \
+             else works"
+        );
+        context.report(Some(Problem { class, detail }));
+    }
+    if let Some(transfer) = transfer {
+        obey(transfer, hold, context);
+    }
+}
 
-    pub fn hand_over_mut(&mut self) -> Option<&mut HandOver> {
-        match &mut self.giving_up {
-            Some(GivingUp::HandOver(order)) => Some(order),
-            _ => None,
+/// Begins what a transfer asks for, unless it is for the leader of another term, too old, or known.
+fn obey(transfer: Transfer, hold: &mut Hold, context: &mut Context<'_>) {
+    let Some(now) = context.service_time() else { return };
+    let Transfer { id, term, placed, to } = transfer;
+    let own = term == hold.record.term || mutant!(TransferOfAnyTerm);
+    let age = now.since(placed).max(placed.since(now));
+    let current = age <= TRANSFER_EXPIRES || mutant!(TransferOfAnyAge);
+    let known = hold.orders.obeyed.contains(&id) && !mutant!(TransferObeyedAgain);
+    if !own || !current || known {
+        return;
+    }
+    hold.orders.obeyed.insert(0, id.clone());
+    hold.orders.obeyed.truncate(MOST_OBEYED);
+    match to {
+        Some(to) => handing_over::order(to, Some(id), Some(hold), context),
+        None => context.state.steering.giving_up = Some(GivingUp::Resign),
+    }
+}
+
+/// What a new leader knows. It reads at once: what was ordered while nobody led waits there.
+pub(super) fn unseen(won: Moment) -> SeenOrders {
+    let read_at = if mutant!(OrdersUnseen) { Moment::MAX } else { won };
+    SeenOrders {
+        triggers: Vec::new(),
+        read_at,
+        answered: Moment::ZERO,
+        hinted: false,
+        obeyed: Vec::new(),
+    }
+}
+
+/// Returns true if a command of this version could have written the blob.
+pub(super) fn is_fit(properties: &Properties) -> bool {
+    Orders::read(properties).is_some()
+}
+
+impl Orders {
+    /// Reads the side blob. None: no command of this version writes that.
+    fn read(properties: &Properties) -> Option<Self> {
+        if !side_blob_rules::is_from_candidate(properties) {
+            return None;
         }
+        let mut unknown = properties.metadata.clone();
+        fit(unknown.remove(CANDIDATE)?.as_str(), LONGEST_NAME)?;
+        let trigger = |word: &str| {
+            let (id, asked) = word.split_once('@')?;
+            let asked = Timestamp(asked.parse::<u64>().ok()?.checked_mul(1_000_000)?);
+            is_id(id).then(|| Trigger { id: id.into(), asked })
+        };
+        let triggers = unknown.remove(TRIGGERS).unwrap_or_default();
+        let triggers = triggers.split(',').filter(|word| !word.is_empty());
+        let triggers = triggers.take(MOST).map(trigger).collect::<Option<_>>()?;
+        let id = unknown.remove(TRANSFER);
+        let term = unknown.remove(TRANSFER_TERM);
+        let placed = unknown.remove(TRANSFER_PLACED);
+        let to = unknown.remove(TRANSFER_TO);
+        let transfer = match id {
+            None => None,
+            Some(id) if is_id(&id) => Some(Transfer {
+                id,
+                term: term?.parse().ok()?,
+                placed: Timestamp::parse(&decoded(&placed?)?)?,
+                to: match to {
+                    Some(to) => Some(fit(&to, LONGEST_NAME)?),
+                    None => None,
+                },
+            }),
+            Some(_) => return None,
+        };
+        Some(Self { triggers, transfer, unknown: record::printable(unknown) })
     }
 
-    /// Whether it makes way because it led for long enough.
-    pub fn rotates(&self) -> bool {
-        matches!(self.giving_up, Some(GivingUp::Rotate))
-    }
-
-    /// The leadership is over.
-    pub fn settle(&mut self) {
-        self.giving_up = None;
-    }
-
-    /// Whether no turn may begin any more.
-    pub fn is_final(&self) -> bool {
-        match &self.giving_up {
-            None => false,
-            Some(GivingUp::Resign | GivingUp::Rotate) => true,
-            Some(GivingUp::HandOver(order)) => order.successor.is_some(),
+    fn write(&self, settings: &Settings) -> Metadata {
+        let trigger = |trigger: &Trigger| format!("{}@{}", trigger.id, trigger.asked.0 / 1_000_000);
+        let mut metadata = self.unknown.clone();
+        let mut put = |name: &str, value: String| {
+            metadata.insert(name.into(), value);
+        };
+        put(CANDIDATE, encoded(&settings.name));
+        if !self.triggers.is_empty() {
+            put(TRIGGERS, self.triggers.iter().map(trigger).collect::<Vec<_>>().join(","));
         }
-    }
-
-    /// Whether nothing more has to be known before the leadership is given up.
-    pub fn is_ready(&self, now: Moment) -> bool {
-        self.is_final() && self.hand_over().is_none_or(|order| order.is_ready(now))
+        if let Some(transfer) = &self.transfer {
+            put(TRANSFER, transfer.id.clone());
+            put(TRANSFER_TERM, transfer.term.to_string());
+            put(TRANSFER_PLACED, transfer.placed.to_rfc3339());
+            if let Some(to) = &transfer.to {
+                put(TRANSFER_TO, encoded(to));
+            }
+        }
+        metadata
     }
 }

@@ -136,8 +136,7 @@ pub(super) struct Hold {
     pub beats: Option<Beats>,
     /// When the lease was acquired.
     pub won: Moment,
-    /// The triggers that wait.
-    pub triggers: Waiting,
+    pub orders: SeenOrders,
     pub renew: Pace,
     /// What is on the blob, and the outcome of the last turn, which may not be there yet.
     pub record: Record,
@@ -156,17 +155,19 @@ pub(super) struct Hold {
     pub rest_until: Moment,
 }
 
-/// What a leader knows of triggers that wait. protocol.md §6.1.
+/// The orders that a leader has read. protocol.md §6.1.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Waiting {
-    /// What it saw last: also those that were claimed since.
-    pub seen: Vec<Trigger>,
-    /// It does not look before.
+pub(super) struct SeenOrders {
+    /// The triggers of the newest read; some of them may be claimed by now.
+    pub triggers: Vec<Trigger>,
+    /// When the next read is due.
     pub read_at: Moment,
-    /// When the newest look was answered, or failed.
+    /// When the newest read was answered, or failed.
     pub answered: Moment,
-    /// It was told of some that it has not looked for.
-    pub told: bool,
+    /// A hint came since the newest read.
+    pub hinted: bool,
+    /// The ids of the transfers that it obeyed in this term, the newest first.
+    pub obeyed: Vec<String>,
 }
 
 /// The beats of a leader. protocol.md §13.

@@ -6,12 +6,12 @@ use super::Moment;
 use super::chance::Chance;
 use super::context::{Answered, Context, Gained, Outgoing};
 use super::next_record::next_record;
+use super::orders;
 use super::pace::Pace;
 use super::phase::{Attempt, Beats, Hold, MOST_ROUNDS, Phase, Raise, SplitCheck};
 use super::problem::{Problem, ProblemClass};
 use super::releasing::{self, give_back};
 use super::timings::{BACK_OFF, SECOND, Timings};
-use super::triggers;
 use super::write::{Progress, Write};
 use crate::mutants::{self, mutant};
 use tenure_azure::lease_id::LeaseId;
@@ -175,7 +175,7 @@ fn lead(raise: Raise, etag: ETag, sent: Moment, timings: &Timings) -> Hold {
         lease_until: valid_until,
         beats,
         won: acquired,
-        triggers: triggers::unseen(acquired),
+        orders: orders::unseen(acquired),
         renew: Pace::at(acquired + timings.renew),
         record: write.record,
         etag,

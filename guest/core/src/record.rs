@@ -36,7 +36,7 @@ use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;
 
 /// The format that this version writes, and the newest that it reads.
-const FORMAT: u64 = 2;
+const FORMAT: u64 = 1;
 
 /// The format of an election that is over for ever.
 const CLOSED: &str = "closed";
@@ -44,14 +44,18 @@ const CLOSED: &str = "closed";
 /// As much as the service takes: names and addresses with no ASCII in them fill more than half of it.
 const MOST_BYTES: usize = 8192;
 
-/// The bytes of that which are left for what a leader adds to the record with which it won: a successor, the detail of a
-/// failure, both encoded, triggers, slots, attempts and outcomes.
-const ROOM: usize = 2576;
+/// The bytes of that which a leader needs for what it adds to the record with which it won: a successor, the outcome of
+/// a transfer and the detail of a failure, all encoded, triggers, slots, attempts and outcomes.
+const ROOM: usize = 3328;
 
 /// A term is the seconds since 1970 at which it was won, or one more than the term before. So it is ahead
 /// of the service's clock only after more terms than seconds, or when that clock was set back. Ten years of
 /// seconds are out of reach of both: whoever wrote such a term is no candidate.
 const MOST_AHEAD: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+
+/// The words for what a transfer came to.
+const REFUSED: &str = "refused";
+const FAILED: &str = "failed";
 
 /// The leader of a record whose name no candidate has.
 const UNNAMED: &str = "unnamed";
@@ -61,7 +65,7 @@ fn size(metadata: &Metadata) -> usize {
 }
 
 /// The fields that go back as they came. Whether the service folds blanks when it checks a signature is not known.
-fn printable(fields: Metadata) -> Metadata {
+pub(super) fn printable(fields: Metadata) -> Metadata {
     let plain = |value: &str| {
         value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
             && value.as_bytes().windows(2).all(|pair| *pair != *b"  ")
@@ -104,6 +108,10 @@ pub struct Record {
     pub triggers: Triggers,
     /// To whom the leader wants to hand over.
     pub successor: Option<String>,
+    /// The transfer of this term that came to nothing last.
+    pub refusal: Option<Refusal>,
+    /// The newest term whose leader reads orders. None: there was none.
+    pub orders_term: Option<u64>,
     /// The newest beat of a leader that promises to have stopped soon after it.
     pub beat: Option<Beat>,
     /// The newest term whose leader coordinated shares (protocol.md §14.6). None: the work was never split.
@@ -114,6 +122,17 @@ pub struct Record {
     pub history: History,
     /// Fields of other versions, kept as they are.
     pub unknown: Metadata,
+}
+
+/// A transfer that came to nothing: the leader stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The id of the transfer.
+    pub id: String,
+    /// The leader had begun it.
+    pub begun: bool,
+    /// Why.
+    pub reason: String,
 }
 
 /// A sign of life: a write of the record. protocol.md §13.
@@ -213,6 +232,8 @@ impl Record {
             missed: fields.told(field::MISSED, MissedSlots::parse),
             triggers,
             successor: fields.successor(term),
+            refusal: fields.refusal(),
+            orders_term: fields.optional(field::ORDERS_TERM, |text| text.parse().ok()),
             beat: fields.beat(term),
             coordinator_term: fields.optional(field::COORDINATOR_TERM, |text| text.parse().ok()),
             changes: fields.optional(field::CHANGES, |text| text.parse().ok()).unwrap_or(0),
@@ -285,6 +306,14 @@ impl Record {
         if let Some(successor) = &self.successor {
             put(field::SUCCESSOR, successor);
             put(field::SUCCESSOR_TERM, &self.term.to_string());
+        }
+        if let Some(Refusal { id, begun, reason }) = &self.refusal {
+            put(field::TRANSFER, id);
+            put(field::TRANSFER_OUTCOME, if *begun { FAILED } else { REFUSED });
+            put(field::TRANSFER_REASON, reason);
+        }
+        if let Some(term) = self.orders_term {
+            put(field::ORDERS_TERM, &term.to_string());
         }
         if let Some(Beat { number, promise }) = self.beat {
             put(field::BEAT, &number.to_string());
@@ -433,6 +462,7 @@ impl Record {
         self.is_same_beat(written)
             && self.has_turns_of(written)
             && self.successor == written.successor
+            && self.refusal == written.refusal
     }
 
     /// Whether both are of one term of one candidate, and of the same beat of it.
@@ -469,6 +499,11 @@ impl Record {
             address: self.address.clone(),
             coordinates: self.is_coordinated(),
         }
+    }
+
+    /// Returns true if the leader of the newest term reads orders.
+    pub(super) fn reads_orders(&self) -> bool {
+        self.orders_term == Some(self.term)
     }
 
     /// Returns true if the leader of the newest term coordinates shares, and runs no work itself.

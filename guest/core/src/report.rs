@@ -107,11 +107,9 @@ pub enum Event {
     Resign,
     /// Give the leadership to the candidate of that name.
     HandOver(String),
-    /// Do not contend; a leader resigns.
-    Pause,
-    /// Contend again.
-    Resume,
-    /// The leader may have changed, or triggers may wait, as somebody says.
+    /// False: do not contend; a leader resigns. True: contend again.
+    Ready(bool),
+    /// The leader may have changed, or orders may wait, as somebody says.
     Hint,
     /// The request that went out beside the steps was answered, or failed.
     Answered(Told),

@@ -11,6 +11,7 @@ use chrono::{DateTime, Utc};
 use super::agenda::Agenda;
 use super::environment::{Environment, SecretFile};
 use super::failure_policy::FailurePolicy;
+use super::orders;
 use super::text::{LONGEST_ADDRESS, LONGEST_NAME, is_plain};
 use super::timings::{Setting, Timings, Wanted};
 use account::Chosen;
@@ -168,6 +169,8 @@ pub struct Settings {
     pub observes: bool,
     /// Its election coordinates shares: the leader runs no work itself.
     pub coordinates: bool,
+    /// The time between two reads of the orders, while it leads. None: it reads none.
+    pub orders: Option<Duration>,
     /// It is for a single invocation.
     pub one_shot: bool,
     /// The file with the secret of the credential, if there is one.
@@ -186,6 +189,10 @@ impl Settings {
     /// The variable by which a host declares that the work has no timer, and runs for triggers only: `true`. It is no
     /// setting either.
     pub const ON_TRIGGER: &str = "TENURE_ON_TRIGGER";
+
+    /// The variable by which a host says how often a leader reads orders: a duration, or `never`. It is no setting
+    /// either.
+    pub const ORDERS: &str = "TENURE_ORDERS";
 
     /// Reads and judges all variables. A variable that is set but empty counts as not set.
     ///
@@ -271,7 +278,9 @@ impl<'e> Reader<'e> {
         match (election, account, timings) {
             (Some(election), Some(chosen), Some(timings)) if reader.complaints.is_empty() => {
                 let Chosen { account, note } = chosen;
-                let (file, one_shot) = (reader.file, reader.lease.is_some());
+                let one_shot = reader.lease.is_some();
+                let orders = reader.orders().filter(|_| !one_shot);
+                let file = reader.file;
                 Ok(Settings {
                     election,
                     account,
@@ -283,6 +292,7 @@ impl<'e> Reader<'e> {
                     max_tenure,
                     observes,
                     coordinates,
+                    orders,
                     one_shot,
                     file,
                     note,
@@ -298,6 +308,14 @@ impl<'e> Reader<'e> {
 
     fn observes(&self) -> bool {
         self.get(Settings::OBSERVE).is_some_and(|value| value == "true")
+    }
+
+    fn orders(&self) -> Option<Duration> {
+        match self.get(Settings::ORDERS).as_deref() {
+            Some("never") => None,
+            Some(every) => Some(parse_duration(every).unwrap_or(orders::EVERY)),
+            None => Some(orders::EVERY),
+        }
     }
 
     fn complain(&mut self, setting: &'static str, problem: impl AsRef<str>, advice: &str) {

@@ -16,7 +16,7 @@ pub(super) const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 pub(super) const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The name of the candidate that wrote the blob. No other blob has this field.
-pub(super) const CANDIDATE: &str = "tenurecandidate";
+pub(super) const CANDIDATE: &str = "tenurewriter";
 
 /// Returns true if a candidate, of this or another version, wrote the blob. Such a blob may be written over.
 pub(super) fn is_from_candidate(properties: &Properties) -> bool {

@@ -13,7 +13,7 @@ use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
 /// The format of a session.
-const VERSION: u8 = 3;
+const VERSION: u8 = 1;
 
 /// What is remembered from one request to the next.
 #[derive(Debug, Default, Serialize, Deserialize)]

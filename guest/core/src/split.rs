@@ -16,7 +16,7 @@ use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
 /// The milliseconds from one sign of life of a member to the next.
-const EVERY: &str = "tenureevery";
+const EVERY: &str = "tenureinterval";
 
 /// The longest time that a member may have between two signs.
 const LONGEST_EVERY: Duration = Duration::from_secs(20);

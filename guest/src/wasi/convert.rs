@@ -8,7 +8,8 @@ use tenure_azure::request::Request;
 use tenure_core::{
     Complaint, Ended, EndingReason, Event, Exchange, ExchangeResult, Failure, FailureKind,
     Incumbent, LeaseState, Listed, Needs, Outcome, Problem, ProblemClass, RawAnswer, Report, Role,
-    Settings, Snapshot, Started, Timestamp, Told, TriggerState, Turn, TurnId, TurnResult, Turns,
+    Settings, Snapshot, Started, Timestamp, Told, TransferState, TriggerState, Turn, TurnId,
+    TurnResult, Turns,
 };
 use tenure_wasi::nanos;
 
@@ -36,8 +37,7 @@ impl From<wit::Event> for Event {
             wit::Event::ResetSlot => Self::ResetSlot,
             wit::Event::Resign => Self::Resign,
             wit::Event::HandOver(to) => Self::HandOver(to),
-            wit::Event::Pause => Self::Pause,
-            wit::Event::Resume => Self::Resume,
+            wit::Event::Ready(ready) => Self::Ready(ready),
             wit::Event::Answered(reply) => Self::Answered(Told {
                 reply: reply.map(Into::into).map_err(Into::into),
                 at: Timestamp::from_date(clock::wall()),
@@ -225,8 +225,8 @@ pub fn report(report: Report, settings: Option<&Settings>) -> wit::Report {
 }
 
 impl From<Listed> for wit::Listed {
-    fn from(Listed { name, address, paused, failover, seen }: Listed) -> Self {
-        Self { name, address, paused, failover: failover.map(nanos), seen: seen.0 }
+    fn from(Listed { name, address, ready, failover, seen }: Listed) -> Self {
+        Self { name, address, ready, failover: failover.map(nanos), seen: seen.0 }
     }
 }
 
@@ -258,6 +258,19 @@ impl From<TriggerState> for wit::TriggerState {
             TriggerState::Ended(outcome) => Self::Ended(outcome.into()),
             TriggerState::Unknown => Self::Unknown,
             TriggerState::Missing => Self::Missing,
+        }
+    }
+}
+
+impl From<TransferState> for wit::TransferState {
+    fn from(state: TransferState) -> Self {
+        match state {
+            TransferState::Waiting(term) => Self::Waiting(term),
+            TransferState::Done(incumbent) => Self::Done(incumbent.into()),
+            TransferState::Changed(incumbent) => Self::Changed(incumbent.into()),
+            TransferState::Replaced => Self::Replaced,
+            TransferState::Refused(reason) => Self::Refused(reason),
+            TransferState::Failed(reason) => Self::Failed(reason),
         }
     }
 }

@@ -30,7 +30,7 @@ use tenure_azure::operation::Operation;
 use tenure_core::{
     Ask, Begins, Beside, Chance, Complaint, CredentialState, Failure, Fetch, Fetched,
     LONGEST_FETCH, LastWill, Moment, Placing, Problem, ProblemClass, Report, Session, Settings,
-    Snapshot, Step, Todo, TriggerState,
+    Snapshot, Step, Todo, TransferOrder, TransferState,
 };
 
 /// What the macro makes of `wit/`.
@@ -148,8 +148,29 @@ impl Guest for Component {
     fn trigger(id: String, place: bool) -> Result<wit::TriggerState, wit::Problem> {
         let settings = usable_settings().map_err(wit::Problem::from)?;
         let clock = OwnClock::start();
-        let triggered = trigger(&id, place, &settings, &|| clock.now());
-        triggered.map(Into::into).map_err(Into::into)
+        let state = self::place(&settings, &|| clock.now(), |answers| {
+            tenure_core::trigger((&id, place), answers, &settings, clock::wall())
+        });
+        state.map(Into::into).map_err(Into::into)
+    }
+
+    fn transfer(
+        order: wit::TransferOrder,
+        place: bool,
+    ) -> Result<wit::TransferState, wit::Problem> {
+        let settings = usable_settings().map_err(wit::Problem::from)?;
+        let clock = OwnClock::start();
+        let wit::TransferOrder { id, to, mut term } = order;
+        let state = self::place(&settings, &|| clock.now(), |answers| {
+            let order = TransferOrder { id: &id, to: to.as_deref(), term, place };
+            let placing = tenure_core::transfer(order, answers, &settings, clock::wall());
+            // The order stays one for the leader that was found first.
+            if let Ok(Placing::Write(_, TransferState::Waiting(found))) = &placing {
+                term = Some(*found);
+            }
+            placing
+        });
+        state.map(Into::into).map_err(Into::into)
     }
 
     fn break_lease(period: Option<wit::Duration>) -> Result<wit::Duration, wit::Problem> {
@@ -233,22 +254,19 @@ fn look(
     Snapshot::read(&answer, settings, clock::wall())
 }
 
-/// Asks for a turn, or what became of it. Begins anew when another command was faster, or when it is not known
-/// whether the trigger was written.
-fn trigger(
-    id: &str,
-    place: bool,
+/// Places an order, or finds out what became of it. `decide` takes what the orders and the election show, in this order.
+/// Both are read again when another command was faster, or when it is not known whether the order was written.
+fn place<S>(
     settings: &Settings,
     now: &dyn Fn() -> Moment,
-) -> Result<TriggerState, Problem> {
+    mut decide: impl FnMut((&Answer, &Answer)) -> Result<Placing<S>, Problem>,
+) -> Result<S, Problem> {
     let mut credential_state = CredentialState::default();
     let mut ask = |operation| ask_for_people(settings, operation, &mut credential_state, now);
     for _ in 0..MOST_ROUNDS {
-        let beside = ask(Operation::ReadSideBlob(SideBlob::Trigger))?;
+        let orders = ask(Operation::ReadSideBlob(SideBlob::Orders))?;
         let election = ask(Operation::Read { lease: None })?;
-        let placing =
-            tenure_core::trigger((id, place), (&beside, &election), settings, clock::wall())?;
-        let (operation, placed) = match placing {
+        let (operation, placed) = match decide((&orders, &election))? {
             Placing::Known(state) => return Ok(state),
             Placing::Create(operation) => (operation, None),
             Placing::Write(operation, state) => (operation, Some(state)),
@@ -262,7 +280,7 @@ fn trigger(
     }
     Err(Problem {
         class: ProblemClass::Unavailable,
-        detail: "the trigger could not be written: other commands were faster, or no answer came. Try again, with the same id"
+        detail: "the order could not be written: other commands were faster, or no answer came. Try again, with the same id"
             .into(),
     })
 }

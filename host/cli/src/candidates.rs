@@ -81,12 +81,12 @@ fn table(listed: &[Listed], now: u64) -> String {
         return "No candidate was seen in the last half hour.\n".to_owned();
     }
     let title = ["candidate", "state", "failover", "seen", "address"].map(str::to_owned);
-    let rows = listed.iter().map(|Listed { name, address, paused, failover, seen }| {
+    let rows = listed.iter().map(|Listed { name, address, ready, failover, seen }| {
         let none = || "-".to_owned();
         let failover = failover.map(|within| format_duration(Duration::from_nanos(within)));
         [
             printable(name),
-            if *paused { "not ready" } else { "contends" }.to_owned(),
+            if *ready { "contends" } else { "not ready" }.to_owned(),
             failover.unwrap_or_else(none),
             ago(*seen, now),
             address.as_deref().map_or_else(none, printable),
@@ -106,14 +106,14 @@ mod tests {
         let ada = Listed {
             name: "ada\u{1b}".to_owned(),
             address: Some("http://10.0.0.4:8080".to_owned()),
-            paused: false,
+            ready: true,
             failover: Some(3 * SECOND),
             seen: 40 * SECOND,
         };
         let ben = Listed {
             name: "ben".to_owned(),
             address: None,
-            paused: true,
+            ready: false,
             failover: None,
             ..ada.clone()
         };

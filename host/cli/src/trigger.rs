@@ -18,7 +18,7 @@ use tenure::program::http::Clients;
 use tenure::program::server::{Intent, endpoint, listener};
 use tenure::settings::names;
 use tenure_base::duration::format_duration;
-use tenure_core::is_trigger_id;
+use tenure_core::is_order_id;
 use tokio::time::sleep;
 
 /// It was placed, but its turn was not over in time.
@@ -38,7 +38,7 @@ pub(super) async fn trigger(line: &CommandLine) -> ExitCode {
     let mut configuration = Configuration::of_operator(line);
     let wait = configuration.duration(&TRIGGER_WAIT);
     let given = configuration.given.text(&ID);
-    if given.as_ref().is_some_and(|id| !is_trigger_id(id)) {
+    if given.as_ref().is_some_and(|id| !is_order_id(id)) {
         let problem = "is not 1 to 64 letters, digits, dots, hyphens and underscores";
         configuration.complain(&ID, problem, ID.advice);
     }

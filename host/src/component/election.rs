@@ -14,7 +14,8 @@ use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::contract::{
     Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Listed, Needs, Problem, ProblemClass,
-    Report, Request, Response, Snapshot, State, TriggerState, side_blobs, types,
+    Report, Request, Response, Snapshot, State, TransferOrder, TransferState, TriggerState,
+    side_blobs, types,
 };
 use crate::egress::direct::through;
 use crate::egress::{
@@ -475,6 +476,22 @@ impl ElectionComponent {
     ) -> Result<Result<TriggerState, Problem>, ComponentError> {
         let (answer,): (Result<TriggerState, Problem>,) =
             self.call(&self.functions.trigger, (id, place)).await?;
+        Ok(answer)
+    }
+
+    /// Places an order to give the leadership up, or says what became of it. The first call has no term, and places it; it
+    /// returns [`TransferState::Waiting`]. Further calls have that term.
+    ///
+    /// # Errors
+    ///
+    /// As [`trigger`](Self::trigger).
+    pub async fn transfer(
+        &self,
+        order: &TransferOrder,
+        place: bool,
+    ) -> Result<Result<TransferState, Problem>, ComponentError> {
+        let (answer,): (Result<TransferState, Problem>,) =
+            self.call(&self.functions.transfer, (order.clone(), place)).await?;
         Ok(answer)
     }
 

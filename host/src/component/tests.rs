@@ -165,7 +165,7 @@ async fn an_event_of_a_step_that_could_not_be_made_comes_first_in_the_next_one()
     component.check().await.unwrap();
 
     write("AccountName=");
-    let undone = component.step(None, clock.now(), Some(Event::Pause)).await.unwrap();
+    let undone = component.step(None, clock.now(), Some(Event::Ready(false))).await.unwrap();
     assert_eq!(undone.problems.len(), 1, "{:?}", undone.problems);
     assert!(undone.exchanges.is_empty());
 
@@ -176,7 +176,7 @@ async fn an_event_of_a_step_that_could_not_be_made_comes_first_in_the_next_one()
     assert_eq!(asked, ["read blob", "read candidates"], "it was paused");
 
     write("AccountName=");
-    let event = Some(Event::Resume);
+    let event = Some(Event::Ready(true));
     let resumed = component.step(Some(&done.state), clock.now(), event).await.unwrap();
     assert!(resumed.problems[0].detail.contains("What was read before is used"), "{resumed:?}");
     let mut report = resumed;

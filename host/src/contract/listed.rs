@@ -15,11 +15,11 @@ pub fn seen_lately(candidate: &Listed, now: u64) -> bool {
 /// One object of `tenure candidates --json` and of `/candidates`. `now` is in nanoseconds since 1970.
 #[must_use]
 pub fn candidate_as_json(candidate: &Listed, now: u64) -> Value {
-    let Listed { name, address, paused, failover, seen } = candidate;
+    let Listed { name, address, ready, failover, seen } = candidate;
     json!({
         "name": name,
         "address": address,
-        "paused": paused,
+        "ready": ready,
         "failover_ms": failover.map(|within| within / 1_000_000),
         "seen": rfc3339(*seen),
         "ago_ms": now.saturating_sub(*seen) / 1_000_000,

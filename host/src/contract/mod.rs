@@ -30,7 +30,7 @@ pub use types::{
     Complaint, Ended, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure,
     FailureDetail, FailureKind, Finished, Incumbent, LastSlot, Leadership, LeaseState, Listed,
     MissedSlots, Needs, NextTurn, Outcome, Problem, ProblemClass, Response, Role, Share, Snapshot,
-    Started, TriggerState, Turn, TurnResult, Turns,
+    Started, TransferOrder, TransferState, TriggerState, Turn, TurnResult, Turns,
 };
 pub use words::{schedule_words, schedule_words_and_text};
 

@@ -68,7 +68,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             state: None,
             word: None,
             // With the first step, so that it does not contend meanwhile.
-            orders: (!ready).then_some(Word::Pause).into_iter().collect(),
+            orders: (!ready).then_some(Word::Ready(false)).into_iter().collect(),
             hinted: false,
             paused: false,
             ready,
@@ -252,7 +252,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         let detail = if self.paused {
             "ready, but paused by an operator, so this candidate does not contend"
         } else {
-            self.orders.push_back(Word::Resume);
+            self.orders.push_back(Word::Ready(true));
             "ready, so this candidate now contends"
         };
         self.tell(Event::Note { detail: detail.to_owned() });
@@ -348,7 +348,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
                 self.word = None;
                 self.orders.clear();
                 let waits = self.is_held() && self.leaving.is_none();
-                self.orders.extend(waits.then_some(Word::Pause));
+                self.orders.extend(waits.then_some(Word::Ready(false)));
                 self.next = self.now() + AFTER_FAILURE;
                 return None;
             }

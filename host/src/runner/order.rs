@@ -23,8 +23,8 @@ impl Order {
         match self {
             Self::Resign => Word::Resign,
             Self::HandOver(to) => Word::HandOver(to.clone()),
-            Self::Pause => Word::Pause,
-            Self::Resume => Word::Resume,
+            Self::Pause => Word::Ready(false),
+            Self::Resume => Word::Ready(true),
         }
     }
 }

@@ -18,9 +18,9 @@ const MEMBER: &str = "member.";
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
 const WEIGHT: &str = "tenureweight";
-const MOST: &str = "tenuremost";
+const MOST: &str = "tenuremaxshares";
 /// In milliseconds.
-const EVERY: &str = "tenureevery";
+const EVERY: &str = "tenureinterval";
 
 type Outcome = Result<Done, Problem>;
 

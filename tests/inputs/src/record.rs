@@ -40,7 +40,7 @@ pub fn record(data: &[u8]) {
         assert_eq!(again.map(|record| record.write()), Some(written));
     }
     let _ = Snapshot::read(&election, &settings, wall());
-    let Some(beside) = answer(&Operation::ReadSideBlob(SideBlob::Trigger)) else { return };
+    let Some(beside) = answer(&Operation::ReadSideBlob(SideBlob::Orders)) else { return };
     let _ = listed(&beside, &settings);
     for place in [false, true] {
         let _ = trigger(("by-hand", place), (&beside, &election), &settings, wall());

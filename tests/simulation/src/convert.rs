@@ -18,8 +18,7 @@ pub fn event(event: wit::Event, wall: DateTime<Utc>) -> core::Event {
         wit::Event::ResetSlot => core::Event::ResetSlot,
         wit::Event::Resign => core::Event::Resign,
         wit::Event::HandOver(to) => core::Event::HandOver(to),
-        wit::Event::Pause => core::Event::Pause,
-        wit::Event::Resume => core::Event::Resume,
+        wit::Event::Ready(ready) => core::Event::Ready(ready),
         wit::Event::Answered(reply) => {
             let reply = reply.map(raw).map_err(failure);
             core::Event::Answered(core::Told { reply, at: core::Timestamp::from_date(wall) })

@@ -106,7 +106,7 @@ pub struct Asked {
     /// It is about that place: it looks there, or writes.
     pub of_announcements: bool,
     /// It looks for triggers.
-    pub of_triggers: bool,
+    pub of_orders: bool,
     /// The term in which the successor was named that announces itself.
     pub announced_in: Option<u64>,
     /// The list of candidates that it writes.

@@ -18,7 +18,7 @@ pub fn record(n: u64, term: u64) -> Fields {
     let long = "%C3%BC".repeat(1_200);
     let plain = |changed: &[(&'static str, &str)]| {
         let mut record = vec![
-            ("tenureformat", "2"),
+            ("tenureformat", "1"),
             ("tenureterm", term.as_str()),
             ("tenureleader", "a%20stranger"),
             ("tenurenonce", "00000000000000ee"),
@@ -38,7 +38,7 @@ pub fn record(n: u64, term: u64) -> Fields {
         4 => plain(&[("tenureaddress", &long)]),
         5 => plain(&[("tenureslot", "2100-01-01T00:00:00Z"), ("tenureattempt", "1")]),
         6 => plain(&[("tenuresuccessor", "m1"), ("tenuresuccessorterm", &term)]),
-        7 => plain(&[("tenureformat", "3")]),
+        7 => plain(&[("tenureformat", "2")]),
         _ => fields(&[("owner", "payroll")]),
     }
 }
@@ -52,7 +52,7 @@ pub fn side_blob(n: u64, name: &str, term: u64) -> (SideBlob, Fields) {
     let lines = "m0%0A%0D%1B".repeat(100);
     let announced = |candidate: &str| {
         let word =
-            [("tenurecandidate", candidate), ("tenurelease", &successor), ("tenureterm", &term)];
+            [("tenurewriter", candidate), ("tenureleaseid", &successor), ("tenureterm", &term)];
         (SideBlob::Successor, fields(&word))
     };
     match n % 7 {
@@ -62,7 +62,7 @@ pub fn side_blob(n: u64, name: &str, term: u64) -> (SideBlob, Fields) {
         3 | 4 => announced(name),
         5 => (SideBlob::Successor, fields(&[("owner", "payroll")])),
         _ => {
-            let list = [("tenurecandidate", name), ("tenurecandidates", &long)];
+            let list = [("tenurewriter", name), ("tenurecandidates", &long)];
             (SideBlob::Candidates, fields(&list))
         }
     }

@@ -350,8 +350,15 @@ impl Native {
 }
 
 /// Fields that an older version does not know, by how their names begin. It has them under other names.
-const UNKNOWN: [&str; 5] =
-    ["tenuresuccess", "tenurefailure", "tenuredelay", "tenurebeat", "tenurepromise"];
+const UNKNOWN: [&str; 7] = [
+    "tenuresuccess",
+    "tenurefailure",
+    "tenuredelay",
+    "tenureheartbeat",
+    "tenurefailoverwindow",
+    "tenuretransfer",
+    "tenureordersterm",
+];
 const HIDDEN: &str = "zz";
 
 /// An unknown field goes back as it came.

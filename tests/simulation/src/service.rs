@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta};
 use tenure_azure::credential::Pass;
 use tenure_azure::{API_VERSION, Account, BlobName, Operation, http_date};
-use tenure_core::{Ask, Placing, Settings, variable};
+use tenure_core::{Ask, Placing, Settings, TriggerState, variable};
 use tenure_store::{Account as StoreAccount, Now, Request, Response, Service as Store};
 
 use super::dice::Dice;
@@ -71,7 +71,7 @@ impl Service {
         if plan.beginning == Beginning::Record {
             let record = [
                 ("x-ms-blob-type", "BlockBlob"),
-                ("x-ms-meta-tenureformat", "2"),
+                ("x-ms-meta-tenureformat", "1"),
                 ("x-ms-meta-tenureterm", "1794000000"),
                 ("x-ms-meta-tenureleader", "another%20version"),
                 ("x-ms-meta-tenurenonce", "00000000000000ff"),
@@ -238,7 +238,7 @@ impl Service {
         id: &str,
         beside: &tenure_azure::Answer,
         election: &tenure_azure::Answer,
-    ) -> Option<Placing> {
+    ) -> Option<Placing<TriggerState>> {
         let wall = self.clock(at).wall;
         tenure_core::trigger((id, true), (beside, election), &self.settings, wall).ok()
     }

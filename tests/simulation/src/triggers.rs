@@ -48,7 +48,7 @@ async fn command(world: Arc<World>, number: u32, mut dice: Dice) {
             let now = world.now();
             world.state().service.ask(now, operation)
         };
-        let beside = ask(&Operation::ReadSideBlob(SideBlob::Trigger));
+        let beside = ask(&Operation::ReadSideBlob(SideBlob::Orders));
         pause(&world, &mut dice).await;
         let election = ask(&Operation::Read { lease: None });
         let now = world.now();

@@ -48,7 +48,7 @@ impl Wire {
             match name.as_str() {
                 "x-ms-lease-id" => lease = guid(value),
                 "x-ms-proposed-lease-id" => proposed = guid(value),
-                "x-ms-meta-tenurelease" if is_side_blob => successor = guid(value),
+                "x-ms-meta-tenureleaseid" if is_side_blob => successor = guid(value),
                 "x-ms-meta-tenurecandidates" => machines = Some(listed(value)),
                 "if-none-match" => is_first = true,
                 "x-ms-lease-action" => action = value,
@@ -63,13 +63,13 @@ impl Wire {
                             }
                             "tenureslot" => write.slot = nanoseconds(value),
                             "tenureattempt" => write.attempt = value.parse().unwrap_or(0),
-                            "tenureslotattempts" => write.most = value.parse().unwrap_or(0),
+                            "tenuremaxattempts" => write.most = value.parse().unwrap_or(0),
                             "tenuretrigger" => write.trigger.number = number(value),
                             "tenuretriggerslot" => write.trigger.asked = nanoseconds(value),
                             "tenuretriggerattempt" => {
                                 write.trigger.attempt = value.parse().unwrap_or(0);
                             }
-                            "tenuretriggerattempts" => {
+                            "tenuretriggermaxattempts" => {
                                 write.trigger.most = value.parse().unwrap_or(0);
                             }
                             "tenuretriggeroutcome" => {
@@ -78,13 +78,13 @@ impl Wire {
                                 write.trigger.done =
                                     matches!(of_trigger, "succeeded" | "abandoned");
                             }
-                            "tenuretriggers" if !is_side_blob => {
+                            "tenuretriggerhistory" if !is_side_blob => {
                                 // The digits of what is final.
                                 let newest = value.rsplit('.').next().unwrap_or_default();
                                 let end = newest.get(16..).unwrap_or_default();
                                 write.trigger.before_done = ["0", "5"].contains(&end);
                             }
-                            "tenurefinished" => {
+                            "tenureoutcomeslot" => {
                                 (finished, write.finished) = (value, nanoseconds(value));
                             }
                             "tenureoutcome" => {
@@ -101,9 +101,9 @@ impl Wire {
                                 write.successor =
                                     Some(number.and_then(Result::ok).unwrap_or(STRANGER));
                             }
-                            "tenurebeat" => write.beat = value.parse().unwrap_or(0),
-                            "tenurepromiseterm" => promised_in = value.parse().unwrap_or(0),
-                            "tenurepromise" => write.promise = value.parse().unwrap_or(0),
+                            "tenureheartbeat" => write.beat = value.parse().unwrap_or(0),
+                            "tenureheartbeatterm" => promised_in = value.parse().unwrap_or(0),
+                            "tenurefailoverwindow" => write.promise = value.parse().unwrap_or(0),
                             name => write.later |= (name, value.as_str()) == LATER,
                         }
                     }
@@ -119,7 +119,7 @@ impl Wire {
         if let Some(side_blob) = side_blob {
             let of_announcements = side_blob == SUCCESSOR;
             let step = if side_blob == CANDIDATES { Step::List } else { Step::SideBlob };
-            let of_triggers = side_blob == TRIGGERS;
+            let of_orders = side_blob == ORDERS;
             let announces = of_announcements && puts_blob;
             let announced_in =
                 write.filter(|_| announces && successor.is_some()).map(|write| write.term);
@@ -134,7 +134,7 @@ impl Wire {
                 to,
                 announces,
                 of_announcements,
-                of_triggers,
+                of_orders,
                 announced_in,
                 token,
                 told,
@@ -161,7 +161,7 @@ impl Wire {
             _ if puts_blob => Step::CreateBlob,
             _ => Step::CreateContainer,
         };
-        let (announces, of_announcements, of_triggers) = (false, false, false);
+        let (announces, of_announcements, of_orders) = (false, false, false);
         let announced_in = None;
         Asked {
             lists: None,
@@ -172,7 +172,7 @@ impl Wire {
             to,
             announces,
             of_announcements,
-            of_triggers,
+            of_orders,
             announced_in,
             token,
             told,
@@ -256,7 +256,7 @@ const STRANGER: usize = usize::MAX;
 /// Where announcements are left.
 const SUCCESSOR: &str = "successor";
 const CANDIDATES: &str = "candidates";
-const TRIGGERS: &str = "trigger";
+const ORDERS: &str = "orders";
 
 /// The machines whose candidates are on a list, as bits.
 fn listed(list: &str) -> u64 {
@@ -268,7 +268,7 @@ fn listed(list: &str) -> u64 {
 /// Which blob beside the election's a request is about.
 fn side_blob(target: &str) -> Option<&str> {
     let (_, ending) = target.split('?').next()?.rsplit_once('.')?;
-    [SUCCESSOR, TRIGGERS, CANDIDATES].contains(&ending).then_some(ending)
+    [SUCCESSOR, ORDERS, CANDIDATES].contains(&ending).then_some(ending)
 }
 
 /// The service's time by an answer, in nanoseconds since 1970; none where another than the service

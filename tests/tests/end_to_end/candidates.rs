@@ -62,7 +62,7 @@ async fn contend_and_are_listed(store: Store) {
     assert_eq!((&told[0]["name"], &told[1]["name"]), (&"ada".into(), &"ben".into()));
     assert_eq!(told[0]["address"], "http://10.0.0.4:80");
     assert_eq!((&told[0]["failover_ms"], &told[1]["failover_ms"]), (&Value::Null, &3_000.into()));
-    assert_eq!((&told[0]["paused"], &told[1]["paused"]), (&false.into(), &false.into()));
+    assert_eq!((&told[0]["ready"], &told[1]["ready"]), (&true.into(), &true.into()));
     let text = candidates(&group, &[]).await;
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(text.starts_with("candidate  state     failover  seen"), "{text}");

@@ -49,9 +49,9 @@ fn every_operation() -> Vec<Operation> {
         Operation::Release { lease: id() },
         Operation::Break { period: None, if_match: None },
         write(),
-        Operation::ReadSideBlob(SideBlob::Trigger),
+        Operation::ReadSideBlob(SideBlob::Orders),
         Operation::WriteSideBlob {
-            blob: SideBlob::Trigger,
+            blob: SideBlob::Orders,
             over: None,
             metadata: Metadata::default(),
         },
@@ -258,12 +258,12 @@ fn only_the_service_sets_the_clock() {
 fn when_a_blob_was_written_is_read_or_left() {
     let seconds = |date| {
         let answer =
-            read(&Operation::ReadSideBlob(SideBlob::Trigger), 200, &[("Last-Modified", date)]);
+            read(&Operation::ReadSideBlob(SideBlob::Orders), 200, &[("Last-Modified", date)]);
         answer.modified.map(|date| date.timestamp())
     };
     assert_eq!(seconds("Fri, 02 Jan 2026 03:04:05 GMT"), Some(1_767_323_045));
     assert_eq!(seconds("2026-01-02T03:04:05Z"), None);
-    assert_eq!(read(&Operation::ReadSideBlob(SideBlob::Trigger), 200, &[]).modified, None);
+    assert_eq!(read(&Operation::ReadSideBlob(SideBlob::Orders), 200, &[]).modified, None);
 }
 
 #[test]

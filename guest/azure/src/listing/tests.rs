@@ -7,7 +7,7 @@ const ANSWER: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\
     <Prefix>jobs.member.</Prefix><MaxResults>1000</MaxResults><Blobs>\
     <Blob><Name>jobs.member.a&amp;b</Name><Properties><Creation-Time>Fri, 02 Jan 2026 03:04:05 GMT</Creation-Time>\
     <Last-Modified>Fri, 02 Jan 2026 03:04:45 GMT</Last-Modified><Etag>0x8DE0000000000A1</Etag><Content-Length>0</Content-Length><Content-MD5 /><LeaseStatus>unlocked</LeaseStatus><LeaseState>expired</LeaseState></Properties>\
-    <Metadata><tenureweight>2</tenureweight><Tenuremost>7</Tenuremost></Metadata><OrMetadata /></Blob>\
+    <Metadata><tenureweight>2</tenureweight><Tenuremaxshares>7</Tenuremaxshares></Metadata><OrMetadata /></Blob>\
     <Blob><Name Encoded=\"true\">jobs.member.%01</Name><Properties><Etag>\"0x2\"</Etag></Properties><Metadata/></Blob>\
     <BlobPrefix><Name>jobs.x/</Name></BlobPrefix>\
     </Blobs><NextMarker>2!76!MDAw</NextMarker></EnumerationResults>";
@@ -25,7 +25,7 @@ fn names_versions_ages_metadata_and_the_next_page_are_read() {
             "\"0x8DE0000000000A1\"",
             20,
             false,
-            vec![("tenuremost", "7"), ("tenureweight", "2")],
+            vec![("tenuremaxshares", "7"), ("tenureweight", "2")],
         ),
         ("jobs.member.\u{1}", "\"0x2\"", 0, true, vec![]),
     ];

@@ -43,9 +43,9 @@ fn all() -> Vec<Operation> {
             if_match: etag(),
             metadata: Metadata::from_iter([("term", "7"), ("since", "")]),
         },
-        Operation::ReadSideBlob(SideBlob::Trigger),
+        Operation::ReadSideBlob(SideBlob::Orders),
         Operation::WriteSideBlob {
-            blob: SideBlob::Trigger,
+            blob: SideBlob::Orders,
             over: None,
             metadata: Metadata::from_iter([("who", "here"), ("what", "a")]),
         },
@@ -118,9 +118,9 @@ fn each_operation_is_the_request_of_the_reference() {
                 ("x-ms-meta-term", "7"),
             ],
         ),
-        ("HEAD /devstoreaccount1/leases/my%20leader.trigger?timeout=3", vec![]),
+        ("HEAD /devstoreaccount1/leases/my%20leader.orders?timeout=3", vec![]),
         (
-            "PUT /devstoreaccount1/leases/my%20leader.trigger?timeout=3",
+            "PUT /devstoreaccount1/leases/my%20leader.orders?timeout=3",
             vec![
                 ("x-ms-blob-type", "BlockBlob"),
                 ("if-none-match", "*"),

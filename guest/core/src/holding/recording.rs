@@ -1,4 +1,4 @@
-//! What a leader puts on record: claims, outcomes, the name of its successor, beats. protocol.md §5, §6, §13.
+//! What a leader puts on record: claims, outcomes, the name of its successor, why a transfer came to nothing, beats. protocol.md §5, §6, §13.
 //!
 //! What to write is decided anew before each try, so that a write which cannot be made ends with what
 //! wanted it: an order that was called off, a slot that passed. Only a try that may have been applied is
@@ -82,7 +82,7 @@ fn slot_time(context: &Context<'_>) -> Option<Timestamp> {
 /// What is due by the agenda and the record.
 pub(crate) fn due(hold: &Hold, context: &Context<'_>) -> Option<Due> {
     let due =
-        context.settings.agenda.due_with(slot_time(context)?, &hold.record, &hold.triggers.seen);
+        context.settings.agenda.due_with(slot_time(context)?, &hold.record, &hold.orders.triggers);
     let rest = hold.rest_until.saturating_sub(context.now);
     Some(match due {
         _ if mutant!(NothingClaimed) => Due::Nothing,
@@ -121,7 +121,9 @@ pub(crate) fn wanted(hold: &Hold, context: &Context<'_>) -> Option<Wanted> {
     let due = due(hold, context).filter(|_| idle && !steering.is_final());
     let complete = idle && outcome_is_to_be_written(hold, due.as_ref(), context);
     let names = hold.names(successor.as_deref());
-    let mut record = Record { successor, ..hold.record.clone() };
+    let refusal = steering.refusal.clone().or_else(|| hold.record.refusal.clone());
+    let refuses = refusal != hold.record.refusal;
+    let mut record = Record { successor, refusal, ..hold.record.clone() };
     let (mut claim, mut abandoned) = (None, None);
     match due {
         Some(Due::Now(task)) => {
@@ -135,7 +137,11 @@ pub(crate) fn wanted(hold: &Hold, context: &Context<'_>) -> Option<Wanted> {
         _ if idle && hold.resets_slot => {
             record.last = Some(context.settings.agenda.begin(slot_time(context)?));
         }
-        _ if complete || !names || hold.stalled.is_some() || is_beat_due(hold, context) => {}
+        _ if complete
+            || !names
+            || refuses
+            || hold.stalled.is_some()
+            || is_beat_due(hold, context) => {}
         _ => return None,
     }
     Some(Wanted { record, claim, abandoned })
@@ -385,6 +391,7 @@ impl Hold {
         let own = (found.term, found.nonce) == (self.record.term, self.record.nonce);
         if !own || (is_older(&found, &self.record) && !self.resets_slot) {
             (self.record.unknown, self.record.successor) = (found.unknown, found.successor);
+            self.record.refusal = found.refusal;
             self.outcome_unwritten = true;
             return None;
         }

@@ -3,11 +3,12 @@
 use core::time::Duration;
 
 use super::super::failover::Failover;
+use super::super::orders::is_order_id;
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
-use super::super::text::{LONGEST_NAME, decoded, fit};
-use super::Beat;
+use super::super::text::{LONGEST_NAME, LONGEST_REASON, decoded, fit};
 use super::turns::{Outcome, Started};
+use super::{Beat, FAILED, REFUSED, Refusal};
 use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;
 
@@ -20,8 +21,8 @@ pub(super) const ADDRESS: &str = "tenureaddress";
 pub(super) const SCHEDULE: &str = "tenureschedule";
 pub(super) const SLOT: &str = "tenureslot";
 pub(super) const ATTEMPT: &str = "tenureattempt";
-pub(super) const MAX_ATTEMPTS: &str = "tenureslotattempts";
-pub(super) const FINISHED: &str = "tenurefinished";
+pub(super) const MAX_ATTEMPTS: &str = "tenuremaxattempts";
+pub(super) const FINISHED: &str = "tenureoutcomeslot";
 pub(super) const OUTCOME: &str = "tenureoutcome";
 pub(super) const SUCCESS: &str = "tenuresuccess";
 pub(super) const FAILURE: &str = "tenurefailure";
@@ -31,17 +32,21 @@ pub(super) const DELAY: &str = "tenuredelay";
 pub(super) const TRIGGER: &str = "tenuretrigger";
 pub(super) const TRIGGER_SLOT: &str = "tenuretriggerslot";
 pub(super) const TRIGGER_ATTEMPT: &str = "tenuretriggerattempt";
-pub(super) const TRIGGER_MAX_ATTEMPTS: &str = "tenuretriggerattempts";
+pub(super) const TRIGGER_MAX_ATTEMPTS: &str = "tenuretriggermaxattempts";
 pub(super) const TRIGGER_OUTCOME: &str = "tenuretriggeroutcome";
 pub(super) const TRIGGER_TERM: &str = "tenuretriggerterm";
-pub(super) const TRIGGERS: &str = "tenuretriggers";
+pub(super) const TRIGGERS: &str = "tenuretriggerhistory";
 pub(super) const SUCCESSOR: &str = "tenuresuccessor";
 pub(super) const SUCCESSOR_TERM: &str = "tenuresuccessorterm";
-pub(super) const BEAT: &str = "tenurebeat";
-pub(super) const PROMISE: &str = "tenurepromise";
-pub(super) const PROMISE_TERM: &str = "tenurepromiseterm";
+pub(super) const TRANSFER: &str = "tenuretransfer";
+pub(super) const TRANSFER_OUTCOME: &str = "tenuretransferoutcome";
+pub(super) const TRANSFER_REASON: &str = "tenuretransferreason";
+pub(super) const ORDERS_TERM: &str = "tenureordersterm";
+pub(super) const BEAT: &str = "tenureheartbeat";
+pub(super) const PROMISE: &str = "tenurefailoverwindow";
+pub(super) const PROMISE_TERM: &str = "tenureheartbeatterm";
 pub(super) const COORDINATOR_TERM: &str = "tenurecoordinatorterm";
-pub(super) const CHANGES: &str = "tenurechanges";
+pub(super) const CHANGES: &str = "tenuretransitions";
 pub(super) const HISTORY: &str = "tenurehistory";
 
 /// Fields on their way into a record. What cannot be read is noted, and the whole refused at the end:
@@ -86,6 +91,18 @@ impl Fields {
     pub(super) fn successor(&mut self, term: u64) -> Option<String> {
         let named_in = self.optional(SUCCESSOR_TERM, |text| text.parse::<u64>().ok());
         self.fit(SUCCESSOR, LONGEST_NAME).filter(|_| named_in == Some(term))
+    }
+
+    /// The transfer that came to nothing. Nothing follows from it, so one that cannot be read is none.
+    pub(super) fn refusal(&mut self) -> Option<Refusal> {
+        let id = self.told(TRANSFER, |id| is_order_id(id).then(|| id.into()));
+        let begun = self.told(TRANSFER_OUTCOME, |word| match word {
+            REFUSED => Some(false),
+            FAILED => Some(true),
+            _ => None,
+        });
+        let reason = self.fit(TRANSFER_REASON, LONGEST_REASON);
+        Some(Refusal { id: id?, begun: begun?, reason: reason? })
     }
 
     /// The newest beat of the leader of this term. One of another term was kept by a version that does not

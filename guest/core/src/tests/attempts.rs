@@ -27,10 +27,11 @@ struct Life {
 
 impl Life {
     fn new(settings: &[(&str, &str)]) -> Self {
-        let mut candidate = Candidate::new(settings);
-        candidate.now = seconds(590);
         let is_triggered = settings.contains(&(Settings::ON_TRIGGER, "true"));
-        candidate.triggers = is_triggered.then(|| waiting(&[("a", 580)]));
+        let orders = (Settings::ORDERS, if is_triggered { "10s" } else { "never" });
+        let mut candidate = Candidate::new(&[settings, &[orders]].concat());
+        candidate.now = seconds(590);
+        candidate.orders = is_triggered.then(|| waiting(&[("a", 580)]));
         Self { candidate, blob: Blob::default(), report: None, told: Vec::new() }
     }
 

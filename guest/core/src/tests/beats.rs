@@ -302,7 +302,7 @@ fn a_break_without_a_clear_answer_is_tried_again_more_and_more_rarely() {
 fn a_candidate_that_is_paused_takes_nothing_over() {
     let mut follower = Candidate::new(&[WITHIN]);
     let dead = of_leader(4, PROMISE);
-    follower.step(Some(Event::Pause), |o, at| seen(o, at, "leased", &dead));
+    follower.step(Some(Event::Ready(false)), |o, at| seen(o, at, "leased", &dead));
     let broken = until_asked(&mut follower, "break lease", seconds(30), |o, at| match o {
         Operation::Read { .. } => seen(o, at, "leased", &dead),
         _ => available(o, at),
@@ -337,8 +337,8 @@ fn a_candidate_that_is_resumed_looks_at_once() {
         follower.now += long;
         follower.verbs()
     };
-    after(Event::Pause, millis(50));
-    assert_eq!(after(Event::Resume, millis(50)), ["read blob"]);
+    after(Event::Ready(false), millis(50));
+    assert_eq!(after(Event::Ready(true), millis(50)), ["read blob"]);
 }
 
 /// A beat that was seen counts for nothing when an answer shows that nobody leads, or none can tell.
@@ -370,6 +370,7 @@ fn a_token_is_asked_for_beside_the_beats() {
         WITHIN,
         (variable::CONNECTION_STRING, ""),
         (variable::ACCOUNT, "account"),
+        (Settings::ORDERS, "never"),
     ]);
     let asks = |candidate: &mut Candidate, event| {
         candidate.began = candidate.now;

@@ -17,7 +17,7 @@ fn token(lifetime: u64) -> Fetched {
 
 /// A candidate with the managed identity of its machine.
 fn with_identity(identity: impl Fn(Moment) -> Fetched + 'static) -> Candidate {
-    let mut candidate = Candidate::new(&[NO_STRING, ACCOUNT]);
+    let mut candidate = Candidate::new(&[NO_STRING, ACCOUNT, (Settings::ORDERS, "never")]);
     candidate.identity = Box::new(identity);
     candidate
 }
@@ -282,7 +282,7 @@ fn a_late_refusal_of_a_key_that_is_not_in_use_changes_nothing() {
     };
     let (report, sent) = step(&mut leader, None);
     let Some(Beside::Send(look)) = sent else { panic!("it does not look: {sent:?}") };
-    assert_eq!(look.operation, TRIGGERS);
+    assert_eq!(look.operation, ORDERS);
 
     leader.settings.file = Some(SecretFile { path: "/run/key".into(), text: "a2V5dHdv".into() });
     leader.now = leader.now.max(leader.began + report.again_in);
@@ -296,7 +296,7 @@ fn a_late_refusal_of_a_key_that_is_not_in_use_changes_nothing() {
     let (refused, sent) = step(&mut leader, Some(Event::Answered(told)));
     assert_eq!(refused.problems, []);
     let Some(Beside::Send(look)) = sent else { panic!("it does not look again: {sent:?}") };
-    assert_eq!(look.operation, TRIGGERS);
+    assert_eq!(look.operation, ORDERS);
 }
 
 #[test]

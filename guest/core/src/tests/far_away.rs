@@ -135,10 +135,10 @@ fn led(o: &Operation, at: Moment, record: &Metadata) -> Reply {
     }
 }
 
-/// Where renewals and beats leave no time between them, a leader looks for triggers all the same: that goes out
+/// Where renewals and beats leave no time between them, a leader reads orders all the same: that goes out
 /// beside the steps.
 #[test]
-fn a_leader_that_always_has_something_due_looks_for_triggers() {
+fn a_leader_that_always_has_something_due_reads_orders() {
     let mut host = Host::new("10s", millis(950));
     host.candidate = Candidate::new(&[
         (variable::FAILOVER, "10s"),
@@ -151,10 +151,10 @@ fn a_leader_that_always_has_something_due_looks_for_triggers() {
         let before = host.beside.clone();
         let report = host.step(None, available);
         let sent = host.beside.as_ref().filter(|sent| Some(*sent) != before.as_ref());
-        looks += u32::from(sent.is_some_and(|(operation, _)| *operation == TRIGGERS));
+        looks += u32::from(sent.is_some_and(|(operation, _)| *operation == ORDERS));
         host.wait(&report);
     }
-    assert!((3..=4).contains(&looks), "one a minute: {looks}");
+    assert!((16..=20).contains(&looks), "one in ten seconds and a round trip: {looks}");
 }
 
 /// Looks go on while its announcement is on its way: the answer to that is not taken for another one's.
@@ -217,7 +217,7 @@ fn a_candidate_that_was_paused_after_its_look_breaks_nothing() {
     let (began, dead) = (host.candidate.now, leader(4, PROMISE, None));
     assert_eq!(host.until(began + PROMISE, breaks, |o, at| led(o, at, &dead)), None);
     host.candidate.now = began + PROMISE - millis(1);
-    host.step(Some(Event::Pause), |o, at| led(o, at, &dead));
+    host.step(Some(Event::Ready(false)), |o, at| led(o, at, &dead));
     let end = began + seconds(10);
     assert_eq!(host.until(end, breaks, |o, at| led(o, at, &dead)), None);
 }

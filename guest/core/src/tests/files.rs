@@ -142,28 +142,30 @@ fn a_leader_looks_for_triggers_again_when_its_file_has_another_key() {
     };
     let (mut report, mut asked) = place.step(None, seconds(100), None, rotated);
     let mut now = seconds(100);
-    while !asked.contains(&"read triggers") {
+    while !asked.contains(&"read orders") {
         now += report.again_in;
         (report, asked) = place.step(Some(&report.state), now, None, rotated);
     }
     place.write("/run/string", "AccountName=tenure;AccountKey=a2V5dHdv");
     asked.clear();
-    while now < seconds(130) && !asked.contains(&"read triggers") {
+    while now < seconds(130) && !asked.contains(&"read orders") {
         now += report.again_in;
         (report, asked) = place.step(Some(&report.state), now, None, available);
     }
-    assert!(asked.contains(&"read triggers"), "{now:?}: {asked:?}");
+    assert!(asked.contains(&"read orders"), "{now:?}: {asked:?}");
 }
 
 /// Whoever begins while the files are bad has nothing to remember.
 #[test]
 fn a_step_that_cannot_be_made_keeps_its_event() {
     let place = Place::new(&[ACCOUNT, STRING_FILE]);
-    let (report, _) = place.step(None, seconds(100), Some(Event::Pause), available);
+    let (report, _) = place.step(None, seconds(100), Some(Event::Ready(false)), available);
     assert_eq!(report.problems[0].class, ProblemClass::Configuration);
     // Called early, for other events, and by the clock.
-    let (report, _) = place.step(Some(&report.state), seconds(101), Some(Event::Resume), available);
-    let (report, _) = place.step(Some(&report.state), seconds(102), Some(Event::Pause), available);
+    let (report, _) =
+        place.step(Some(&report.state), seconds(101), Some(Event::Ready(true)), available);
+    let (report, _) =
+        place.step(Some(&report.state), seconds(102), Some(Event::Ready(false)), available);
     let (mut report, _) = place.step(Some(&report.state), seconds(103), None, available);
     place.write("/run/string", GOOD);
     for second in 104..120 {
@@ -171,7 +173,7 @@ fn a_step_that_cannot_be_made_keeps_its_event() {
         assert!(!asked.contains(&"acquire lease"), "paused, and yet it contends");
         report = next;
     }
-    let event = Some(Event::Resume);
+    let event = Some(Event::Ready(true));
     let (mut report, _) = place.step(Some(&report.state), seconds(120), event, available);
     for second in 121..130 {
         report = place.step(Some(&report.state), seconds(second), None, available).0;
@@ -217,7 +219,7 @@ fn many_events_of_steps_that_cannot_be_made_take_no_endless_room() {
     let place = Place::new(&[ACCOUNT, STRING_FILE]);
     let mut state = None;
     for second in 0..10_000 {
-        let event = if second % 2 == 0 { Event::Pause } else { Event::Resume };
+        let event = if second % 2 == 0 { Event::Ready(false) } else { Event::Ready(true) };
         let (report, _) = place.step(state.as_deref(), seconds(second), Some(event), available);
         state = Some(report.state);
     }

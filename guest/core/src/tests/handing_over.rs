@@ -4,8 +4,7 @@ mod orders;
 mod scene;
 
 use super::*;
-use scene::{Scene, scene};
-pub(super) use scene::{Service, named};
+pub(super) use scene::{Scene, Service, named, scene};
 use tenure_azure::name::SideBlob;
 
 #[test]
@@ -67,7 +66,7 @@ fn a_successor_that_may_not_write_beside_the_blob_does_not_harm() {
 #[test]
 fn a_paused_candidate_is_no_successor() {
     let mut scene = scene(["first", "second", "third"]);
-    scene.step(1, Some(Event::Pause));
+    scene.step(1, Some(Event::Ready(false)));
     scene.hand_over("second");
     scene.run(seconds(80));
     assert_eq!(scene.leader().as_deref(), Some("first"));
@@ -149,7 +148,7 @@ fn a_successor_that_was_named_without_result_comes_when_it_is_called_again() {
 fn who_gives_its_leadership_up_already_does_not_hand_it_over() {
     let every = [(variable::EVERY, "1s")];
     let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
-    scene.step(0, Some(Event::Pause));
+    scene.step(0, Some(Event::Ready(false)));
     let report = scene.hand_over("nobody");
     assert!(report.problems[0].detail.contains("already giving up its leadership"), "{report:?}");
     assert!(report.wind_down);
@@ -184,7 +183,7 @@ impl Scene {
 #[test]
 fn a_successor_that_was_paused_meanwhile_gives_the_lease_back_at_once() {
     let mut scene = waiting_for_the_turn(&[]);
-    scene.step(1, Some(Event::Pause));
+    scene.step(1, Some(Event::Ready(false)));
     scene.turn_ends(Outcome::CutOff);
     scene.run(seconds(10));
     assert!(matches!(scene.leader().as_deref(), Some("first" | "third")), "{:?}", scene.leader());
@@ -319,7 +318,7 @@ fn a_successor_sees_soon_that_another_one_leads() {
 #[test]
 fn a_successor_that_polls_often_finds_its_lease_too() {
     let mut scene = waiting_for_the_turn(&[(variable::EVERY, "1s"), (variable::POLL, "500ms")]);
-    scene.step(1, Some(Event::Pause));
+    scene.step(1, Some(Event::Ready(false)));
     scene.run(seconds(2));
     scene.turn_ends(Outcome::CutOff);
     scene.run(seconds(5));

@@ -123,7 +123,7 @@ fn who_leads_or_stays_out_takes_no_hint() {
     assert_eq!(leader.verbs(), [""; 0]);
 
     let mut paused = follower();
-    paused.step(Some(Event::Pause), led);
+    paused.step(Some(Event::Ready(false)), led);
     paused.step(Some(Event::Hint), available);
     assert_eq!(paused.verbs(), [""; 0]);
 }

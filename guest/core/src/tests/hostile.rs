@@ -61,8 +61,8 @@ fn a_name_beside_the_blob_that_no_candidate_has_is_never_given_the_lease() {
         leader.step(Some(Event::HandOver("eve".into())), available);
         let term = (ORIGIN_SECONDS + 101).to_string();
         let fields = [
-            ("tenurecandidate", name.as_str()),
-            ("tenurelease", "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"),
+            ("tenurewriter", name.as_str()),
+            ("tenureleaseid", "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"),
             ("tenureterm", &term),
         ];
         let (asked, told) = go_on(&mut leader, seconds(180), |o, at| match o {

@@ -7,7 +7,7 @@ use tenure_azure::operation::ETag;
 
 const READ: &str = "read candidates";
 const WRITE: &str = "write candidates";
-const MARK: &str = "tenurecandidate";
+const MARK: &str = "tenurewriter";
 const LIST: &str = "tenurecandidates";
 
 /// A service where another one leads or nobody does, and what is on the list there.
@@ -265,7 +265,8 @@ fn who_is_paused_and_resumed_says_so_at_once() {
         let service = Service::new(led);
         let mut candidate = lister(&[]);
         live(&mut candidate, seconds(21), |o, at| service.answer(o, at));
-        for (event, state) in [(Event::Pause, ",paused,"), (Event::Resume, ",contends,")] {
+        for (event, state) in [(Event::Ready(false), ",unready,"), (Event::Ready(true), ",ready,")]
+        {
             candidate.step(Some(event), |o, at| service.answer(o, at));
             live(&mut candidate, seconds(10), |o, at| service.answer(o, at));
             let list = service.list.borrow();

@@ -22,6 +22,7 @@ mod split;
 mod states;
 mod steering;
 mod successors;
+mod transfers;
 mod triggers;
 mod turns;
 mod unraised;
@@ -71,10 +72,10 @@ struct Candidate {
     /// Requests of this name are answered after so long: the process was frozen.
     slow: Option<(&'static str, Duration)>,
     asked: Vec<Asked>,
-    /// What it sees of triggers that wait; none: there is nothing, and its looks are not counted.
-    triggers: Option<Metadata>,
-    /// With this code its looks for triggers are refused; once if it is about the credential.
-    refusal_of_triggers: Option<&'static str>,
+    /// The orders that it reads. None: there is no such blob, and its reads are not counted.
+    orders: Option<Metadata>,
+    /// With this code its reads of orders are refused; once if it is about the credential.
+    refusal_of_orders: Option<&'static str>,
     /// The last will that came with the newest report.
     will: Option<LastWill>,
     /// Answers requests for tokens.
@@ -127,8 +128,8 @@ impl Candidate {
             lists: false,
             slow: None,
             asked: Vec::new(),
-            triggers: None,
-            refusal_of_triggers: None,
+            orders: None,
+            refusal_of_orders: None,
             will: None,
             identity: Box::new(|_| panic!("no token is needed")),
             identity_takes: millis(10),
@@ -175,21 +176,20 @@ impl Candidate {
                         continue;
                     }
                     // Looks that are not what a test is about.
-                    if operation == TRIGGERS && self.triggers.is_none() {
+                    if operation == ORDERS && self.orders.is_none() {
                         let reply = refusal(&operation, sent, 404, "BlobNotFound");
                         let wall = instant(self.now + self.wall_ahead);
                         step.answered(sent, self.now, wall, reply, &mut self.chance);
                         continue;
                     }
                     let slow = self.slow.filter(|(name, _)| *name == operation.name());
-                    let reply = match &self.triggers {
-                        Some(_) if operation == TRIGGERS && self.refusal_of_triggers.is_some() => {
-                            let code = self.refusal_of_triggers.unwrap();
-                            self.refusal_of_triggers
-                                .take_if(|code| *code == "AuthenticationFailed");
+                    let reply = match &self.orders {
+                        Some(_) if operation == ORDERS && self.refusal_of_orders.is_some() => {
+                            let code = self.refusal_of_orders.unwrap();
+                            self.refusal_of_orders.take_if(|code| *code == "AuthenticationFailed");
                             refusal(&operation, sent, 403, code)
                         }
-                        Some(waiting) if operation == TRIGGERS => {
+                        Some(waiting) if operation == ORDERS => {
                             seen(&operation, sent, "available", waiting)
                         }
                         _ => service(&operation, sent),
@@ -221,8 +221,8 @@ impl Candidate {
     }
 }
 
-/// A look for triggers.
-const TRIGGERS: Operation = Operation::ReadSideBlob(SideBlob::Trigger);
+/// A read of the orders.
+const ORDERS: Operation = Operation::ReadSideBlob(SideBlob::Orders);
 
 /// An answer with a code, such as a refusal or a conflict.
 fn refusal(operation: &Operation, at: Moment, status: u16, code: &str) -> Reply {

@@ -39,7 +39,7 @@ fn listed(o: &Operation) -> Option<(&str, Option<&str>)> {
     }
 }
 
-const SIGN: &str = "<tenureevery>5000</tenureevery>";
+const SIGN: &str = "<tenureinterval>5000</tenureinterval>";
 
 /// One step of a candidate without shares that finds the lease free; what the lists say depends on how many were asked
 /// for before.
@@ -120,7 +120,7 @@ fn a_young_sign_and_a_share_that_is_held_keep_it_from_acquiring() {
         ("member.ada", 16, "available", SIGN),
         ("member.a%2Ed%2F%C3%A4", 16, "available", SIGN),
         ("member.a%0A", 16, "available", SIGN),
-        ("member.ada", 60, "available", "<tenureevery>3600000</tenureevery>"),
+        ("member.ada", 60, "available", "<tenureinterval>3600000</tenureinterval>"),
         ("share.1.0-of-2", 90, "leased", ""),
         ("share.1.0-of-2", 90, "breaking", ""),
     ];

@@ -57,14 +57,14 @@ fn a_follower_that_is_to_resign_does_nothing() {
 fn a_paused_candidate_looks_on_and_contends_when_it_is_resumed() {
     let mut candidate = Candidate::new(&[]);
     candidate.lead();
-    let report = candidate.step(Some(Event::Pause), available);
+    let report = candidate.step(Some(Event::Ready(false)), available);
     assert!(resigned(&report));
     for _ in 0..20 {
         candidate.now += seconds(5);
         let report = candidate.step(None, available);
         assert_eq!(candidate.verbs(), ["read blob"], "{report:?}");
     }
-    candidate.step(Some(Event::Resume), available);
+    candidate.step(Some(Event::Ready(true)), available);
     candidate.now += seconds(5);
     candidate.lead();
 }
@@ -77,7 +77,7 @@ fn a_candidate_that_is_paused_when_it_found_no_blob_makes_none() {
     let missing = |o: &Operation, at| refusal(o, at, 404, "BlobNotFound");
     candidate.step(None, missing);
     assert_eq!(candidate.verbs(), ["read blob"]);
-    candidate.step(Some(Event::Pause), missing);
+    candidate.step(Some(Event::Ready(false)), missing);
     assert_eq!(candidate.verbs(), ["read blob"]);
 }
 
@@ -89,7 +89,7 @@ fn a_candidate_that_is_paused_while_it_wins_gives_it_up_before_any_work() {
         _ => available(o, at),
     };
     candidate.step(None, busy);
-    candidate.step(Some(Event::Pause), busy);
+    candidate.step(Some(Event::Ready(false)), busy);
     candidate.now += seconds(5);
     let mut ran = false;
     for _ in 0..10 {

@@ -77,8 +77,8 @@ fn no_lease_is_given_to_a_successor_that_looks_for_it_no_more() {
             let Role::Leading(leadership) = report.role else { panic!("{report:?}") };
             let term = leadership.term.to_string();
             let fields = [
-                ("tenurecandidate", "second"),
-                ("tenurelease", CALLED),
+                ("tenurewriter", "second"),
+                ("tenureleaseid", CALLED),
                 ("tenureterm", term.as_str()),
             ];
             leader.slow =
@@ -125,7 +125,7 @@ fn an_event_that_ends_an_announcement_does_not_put_off_the_next_poll() {
     // The step ends before it announces itself, and is due again at once.
     assert!(candidate.step(None, named).again_in <= millis(1_510));
     assert_eq!(candidate.verbs(), ["read blob", "read announcement"]);
-    let report = candidate.step(Some(Event::Pause), named);
+    let report = candidate.step(Some(Event::Ready(false)), named);
     assert_eq!(candidate.verbs(), [""; 0]);
     assert!(report.again_in <= candidate.settings.timings.poll / 2);
 }

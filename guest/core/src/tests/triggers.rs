@@ -7,7 +7,7 @@ pub(super) fn waiting(triggers: &[(&str, u64)]) -> Metadata {
     let word = |(id, second): &(&str, u64)| format!("{id}@{}", (ORIGIN_SECONDS + second) * 1000);
     let words: Vec<_> = triggers.iter().map(word).collect();
     let words = words.join(",");
-    Metadata::from_iter([("tenurecandidate", "an%20operator"), ("tenuretriggers", words.as_str())])
+    Metadata::from_iter([("tenurewriter", "an%20operator"), ("tenuretriggers", words.as_str())])
 }
 
 /// A leader with a slot each hour, that sees these triggers.
@@ -15,7 +15,7 @@ fn leader(more: &[(&str, &str)], triggers: &[(&str, u64)]) -> (Candidate, Report
     let mut candidate = Candidate::new(
         &[&[(variable::EVERY, "24h"), (variable::MAX_FAILURES, "0")], more].concat(),
     );
-    candidate.triggers = Some(waiting(triggers));
+    candidate.orders = Some(waiting(triggers));
     let report = until(&mut candidate, |report| matches!(report.role, Role::Leading(_)));
     (candidate, report)
 }
@@ -82,12 +82,12 @@ fn a_new_leader_runs_what_waits_in_order_and_each_once() {
 fn a_hint_has_a_leader_look_at_once_and_once_a_second() {
     let (mut candidate, _) = leader(&[], &[]);
     is_idle(&mut candidate, seconds(5));
-    candidate.triggers = Some(waiting(&[("now", 104)]));
+    candidate.orders = Some(waiting(&[("now", 104)]));
     candidate.step(None, available);
     candidate.now += millis(300);
     let report = candidate.step(Some(Event::Hint), available);
     let looks = |candidate: &Candidate| {
-        candidate.asked.iter().filter(|asked| asked.operation == TRIGGERS).count()
+        candidate.asked.iter().filter(|asked| asked.operation == ORDERS).count()
     };
     assert_eq!(looks(&candidate), 1);
     let turn = report.run.unwrap();
@@ -102,19 +102,22 @@ fn a_hint_has_a_leader_look_at_once_and_once_a_second() {
     assert!((9..=11).contains(&count), "{count}");
 }
 
+/// By itself each ten seconds, or as often as its host says.
 #[test]
-fn a_leader_looks_each_minute_or_each_five_if_it_can_be_told() {
-    for (more, least, most) in
-        [(&[][..], 10, 11), (&[(variable::ADDRESS, "http://10.0.0.4:1")][..], 2, 3)]
-    {
+fn a_leader_reads_orders_as_often_as_its_host_says() {
+    for (more, least, most) in [
+        (&[][..], 58, 60),
+        (&[(Settings::ORDERS, "200s")][..], 3, 3),
+        (&[(Settings::ORDERS, "never")][..], 0, 0),
+    ] {
         let (mut candidate, _) = leader(more, &[]);
-        let (mut looks, end) = (0, candidate.now + seconds(600));
+        let (mut reads, end) = (0, candidate.now + seconds(600));
         while candidate.now < end {
             let report = candidate.step(None, available);
-            looks += candidate.asked.iter().filter(|asked| asked.operation == TRIGGERS).count();
+            reads += candidate.asked.iter().filter(|asked| asked.operation == ORDERS).count();
             candidate.now = candidate.now.max(candidate.began + report.again_in);
         }
-        assert!((least..=most).contains(&looks), "{looks} in ten minutes");
+        assert!((least..=most).contains(&reads), "{reads} in ten minutes");
     }
 }
 
@@ -122,17 +125,17 @@ fn a_leader_looks_each_minute_or_each_five_if_it_can_be_told() {
 #[test]
 fn a_leader_that_may_not_look_says_so_and_leads_on() {
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
-    candidate.triggers = Some(Metadata::default());
-    candidate.refusal_of_triggers = Some("AuthorizationPermissionMismatch");
+    candidate.orders = Some(Metadata::default());
+    candidate.refusal_of_orders = Some("AuthorizationPermissionMismatch");
     let report = until(&mut candidate, |report| !report.problems.is_empty());
     let problem = &report.problems[0];
     assert_eq!(problem.class, ProblemClass::Refused);
-    assert!(problem.detail.contains("does not see triggers"), "{}", problem.detail);
+    assert!(problem.detail.contains("takes no orders"), "{}", problem.detail);
     let (mut looks, mut turns, end) = (0, 0, candidate.now + seconds(2000));
     while candidate.now < end {
         let report = candidate.step(None, available);
         assert_eq!(report.problems, [], "it is told once");
-        looks += candidate.asked.iter().filter(|asked| asked.operation == TRIGGERS).count();
+        looks += candidate.asked.iter().filter(|asked| asked.operation == ORDERS).count();
         let again = candidate.began + report.again_in;
         if report.run.is_some() {
             turns += 1;
@@ -161,10 +164,10 @@ fn one_that_is_too_old_or_of_another_century_has_no_turn() {
     let (mut candidate, _) = leader(&[], &[]);
     is_idle(&mut candidate, seconds(3700));
     candidate.step(None, available);
-    candidate.triggers = Some(waiting(&[("old", 100), ("future", 9_000_000)]));
+    candidate.orders = Some(waiting(&[("old", 100), ("future", 9_000_000)]));
     candidate.step(Some(Event::Hint), available);
     is_idle(&mut candidate, seconds(10));
-    candidate.triggers = Some(waiting(&[("old", 100), ("new", 3_700)]));
+    candidate.orders = Some(waiting(&[("old", 100), ("new", 3_700)]));
     let report = candidate.step(Some(Event::Hint), available);
     let turn = report.run.unwrap_or_else(|| runs(&mut candidate));
     assert_eq!(turn.trigger.as_deref(), Some("new"));
@@ -196,7 +199,7 @@ fn the_next_leader_runs_only_what_was_not_claimed() {
     runs(&mut candidate);
     let found = left_by(&candidate);
     let mut next = Candidate::new(&[(variable::EVERY, "24h"), (variable::NAME, "next")]);
-    (next.triggers, next.now, next.chance) =
+    (next.orders, next.now, next.chance) =
         (Some(waiting(&[("a", 90), ("b", 91)])), seconds(130), Counter(99));
     let mut service = before(&found);
     let mut ran = None;
@@ -250,25 +253,25 @@ fn work_that_lasts_abandons_what_was_not_finished() {
 #[test]
 fn work_without_a_timer_runs_for_triggers_alone() {
     let mut candidate = Candidate::new(&[(Settings::ON_TRIGGER, "true")]);
-    candidate.triggers = Some(waiting(&[("release-42", 90)]));
+    candidate.orders = Some(waiting(&[("release-42", 90)]));
     let turn = runs(&mut candidate);
     assert_eq!((turn.trigger.as_deref(), turn.attempt), (Some("release-42"), 1));
     let found = Record::read(&left_by(&candidate)).unwrap().unwrap();
     assert_eq!(found.schedule.as_deref(), Some("on trigger"));
     ends(&mut candidate, Outcome::Succeeded);
     is_idle(&mut candidate, seconds(1000));
-    candidate.triggers = Some(waiting(&[("release-42", 90), ("release-43", 1100)]));
+    candidate.orders = Some(waiting(&[("release-42", 90), ("release-43", 1100)]));
     assert_eq!(runs(&mut candidate).trigger.as_deref(), Some("release-43"));
 }
 
 #[test]
 fn work_that_lasts_has_no_other_turns() {
     let mut candidate = Candidate::new(&[(variable::WHILE_LEADING, "true")]);
-    candidate.triggers = Some(waiting(&[("a", 90)]));
+    candidate.orders = Some(waiting(&[("a", 90)]));
     runs(&mut candidate);
     for _ in 0..30 {
         let report = candidate.step(None, available);
-        assert!(!candidate.asked.iter().any(|asked| asked.operation == TRIGGERS));
+        assert_eq!(report.run, None);
         candidate.now = candidate.began + report.again_in;
     }
 }
@@ -284,14 +287,14 @@ mod placing {
     fn beside(found: Option<&Metadata>) -> Answer {
         let at = seconds(100);
         match found {
-            Some(found) => seen(&TRIGGERS, at, "available", found).unwrap(),
-            None => refusal(&TRIGGERS, at, 404, "BlobNotFound").unwrap(),
+            Some(found) => seen(&ORDERS, at, "available", found).unwrap(),
+            None => refusal(&ORDERS, at, 404, "BlobNotFound").unwrap(),
         }
     }
 
     fn record() -> Record {
         let record = Record::read(&incumbent(9)).unwrap().unwrap();
-        Record { schedule: Some("every 5s".into()), ..record }
+        Record { schedule: Some("every 5s".into()), orders_term: Some(9), ..record }
     }
 
     fn asks(
@@ -299,14 +302,14 @@ mod placing {
         found: Option<&Metadata>,
         record: &Record,
         place: bool,
-    ) -> Result<Placing, Problem> {
+    ) -> Result<Placing<TriggerState>, Problem> {
         let read = Operation::Read { lease: None };
         let election = seen(&read, seconds(100), "leased", &record.write()).unwrap();
         let wall = instant(seconds(0));
         trigger((id, place), (&beside(found), &election), &settings(), wall)
     }
 
-    fn placed(placing: Result<Placing, Problem>) -> Metadata {
+    fn placed(placing: Result<Placing<TriggerState>, Problem>) -> Metadata {
         match placing {
             Ok(Placing::Write(Operation::WriteSideBlob { metadata, .. }, _)) => metadata,
             other => panic!("{other:?}"),
@@ -396,12 +399,14 @@ mod placing {
         let lasting = Record { schedule: Some("while leading".into()), ..record() };
         let foreign = Metadata::from_iter([("owner", "payroll")]);
         let idle = Record { schedule: None, ..record() };
+        let invocation = Record { orders_term: None, ..record() };
         let coordinated = Record { coordinator_term: Some(idle.term), ..idle.clone() };
         for (id, found, record, words) in [
             ("x", Some(waiting(&full)), record(), "8 triggers of leases/leader wait already"),
             ("x", None, lasting, "lasts as long as a leadership"),
             ("x", None, idle, "runs no turns: it has no schedule"),
             ("x", None, coordinated, "runs no turns: its work is split into shares"),
+            ("x", None, invocation, "takes no orders"),
             ("x", Some(foreign), record(), "left untouched"),
             ("a b", None, record(), "1 to 64 letters"),
             ("", None, record(), "1 to 64 letters"),

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn wins_a_free_lease_and_raises_the_term() {
-    let mut candidate = Candidate::new(&[]);
+    let mut candidate = Candidate::new(&[(Settings::ORDERS, "never")]);
     let report = candidate.lead();
     assert_eq!(candidate.verbs(), ["read blob", "acquire lease", "write record"]);
     let Operation::Acquire { if_match, .. } = &candidate.asked[1].operation else { panic!() };
@@ -95,7 +95,7 @@ fn follows_whoever_holds_the_lease_and_looks_again_within_the_poll() {
 fn a_lease_without_an_end_is_nobodys() {
     let mut beats = incumbent(9);
     for (name, value) in
-        [("tenurebeat", "7"), ("tenurepromise", "1000"), ("tenurepromiseterm", "9")]
+        [("tenureheartbeat", "7"), ("tenurefailoverwindow", "1000"), ("tenureheartbeatterm", "9")]
     {
         beats.insert(name.into(), value.into());
     }
@@ -326,7 +326,7 @@ fn one_that_cannot_raise_the_term_in_time_releases_and_never_led() {
 #[test]
 fn a_blob_of_somebody_else_is_left_untouched() {
     let foreign = Metadata::from_iter([("owner", "x")]);
-    let newer = Metadata::from_iter([("tenureformat", "3")]);
+    let newer = Metadata::from_iter([("tenureformat", "2")]);
     for metadata in [foreign, newer] {
         let mut candidate = Candidate::new(&[]);
         let report = candidate.step(None, |o, at| seen(o, at, "available", &metadata));

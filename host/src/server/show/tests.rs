@@ -231,7 +231,7 @@ fn operators_are_told_whom_they_can_name() {
     let listed = |name: &str, address: &str| Listed {
         name: name.to_owned(),
         address: Some(address.to_owned()),
-        paused: false,
+        ready: true,
         failover: None,
         seen: wall(),
     };

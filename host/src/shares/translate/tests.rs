@@ -60,7 +60,7 @@ fn each_is_about_the_blobs_of_the_protocol() {
     assert_eq!(one(&Ask::ReadPlan(None)), "read plan unless None");
     assert_eq!(one(&Ask::ReadPlan(Some(tag()))), r#"read plan unless Some("\"1\"")"#);
     let sent = one(&Ask::Sign(sign("ada", 2, Some(9))));
-    let expected = r#"write member.ada "" [("tenureweight", "2"), ("tenureevery", "5000"), ("tenuremost", "9")] over Over::Anything"#;
+    let expected = r#"write member.ada "" [("tenureweight", "2"), ("tenureinterval", "5000"), ("tenuremaxshares", "9")] over Over::Anything"#;
     assert_eq!(sent, expected);
     for (over, how) in [(None, "Over::Nothing"), (Some(tag()), r#"Over::This("\"1\"")"#)] {
         let sent = one(&Ask::WritePlan(plan(), over));
@@ -135,11 +135,14 @@ fn signs_are_read_as_they_were_written_and_others_are_left_out() {
     for (suffix, metadata) in [
         ("member.x", fields(&[])),
         ("member.x", fields(&[("tenureweight", "1")])),
-        ("member.x", fields(&[("tenureweight", "many"), ("tenureevery", "5000")])),
-        ("member.x", fields(&[("tenureweight", "1"), ("tenureevery", "often")])),
-        ("member.x", fields(&[("tenureweight", "1"), ("tenureevery", "1"), ("tenuremost", "-1")])),
-        ("member.%ff", fields(&[("tenureweight", "1"), ("tenureevery", "5000")])),
-        ("plan", fields(&[("tenureweight", "1"), ("tenureevery", "5000")])),
+        ("member.x", fields(&[("tenureweight", "many"), ("tenureinterval", "5000")])),
+        ("member.x", fields(&[("tenureweight", "1"), ("tenureinterval", "often")])),
+        (
+            "member.x",
+            fields(&[("tenureweight", "1"), ("tenureinterval", "1"), ("tenuremaxshares", "-1")]),
+        ),
+        ("member.%ff", fields(&[("tenureweight", "1"), ("tenureinterval", "5000")])),
+        ("plan", fields(&[("tenureweight", "1"), ("tenureinterval", "5000")])),
     ] {
         blobs.push(blob(suffix, metadata));
     }

@@ -21,7 +21,7 @@ pub enum Word {
 }
 
 fn is_look_for_triggers(beside: &Beside) -> bool {
-    const LOOK: Operation = Operation::ReadSideBlob(SideBlob::Trigger);
+    const LOOK: Operation = Operation::ReadSideBlob(SideBlob::Orders);
     matches!(beside, Beside::Send(ask) if ask.operation == LOOK)
 }
 

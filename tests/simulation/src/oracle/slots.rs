@@ -121,7 +121,7 @@ impl Judge<'_> {
     }
 
     fn sent(&mut self, at: Millis, asked: &Asked) {
-        if asked.of_triggers
+        if asked.of_orders
             && Some(asked.who) == self.leader
             && !matches!(self.knows, Knows::Since(_))
         {
@@ -151,7 +151,7 @@ impl Judge<'_> {
 
     fn answered(&mut self, at: Millis, asked: &Asked) {
         let first = !matches!(self.knows, Knows::Since(_));
-        if asked.of_triggers && Some(asked.who) == self.leader && first {
+        if asked.of_orders && Some(asked.who) == self.leader && first {
             self.knows = Knows::Since(at);
         }
     }

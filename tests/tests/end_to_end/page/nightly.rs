@@ -38,7 +38,7 @@ async fn left_by_a_nightly_job(group: &Group) {
     let replaced = [
         ("tenureslot", last.to_rfc3339()),
         ("tenureattempt", "1".to_owned()),
-        ("tenurefinished", last.to_rfc3339()),
+        ("tenureoutcomeslot", last.to_rfc3339()),
         ("tenureoutcome", "failed".to_owned()),
         ("tenuresuccess", end(good, 161, "succeeded/trigger")),
         ("tenurefailure", end(last, 42, "failed")),
@@ -132,7 +132,7 @@ async fn seen_lately(group: &Group) {
     list.put_foreign_blob().await.unwrap();
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     let cleo = format!("cleo,{now},contends,,http%3A%2F%2F10.0.0.6%3A8080");
-    let fields = [("tenurecandidate", "cleo"), ("tenurecandidates", cleo.as_str())];
+    let fields = [("tenurewriter", "cleo"), ("tenurecandidates", cleo.as_str())];
     list.put_metadata(&fields).await.unwrap();
 }
 

@@ -15,6 +15,10 @@ pub struct Service {
     pub seconds: u32,
     /// Each id that ever held the lease, in order.
     pub held: Vec<LeaseId>,
+    /// The orders, and their tag.
+    pub orders: Option<(Metadata, u32)>,
+    /// No write of the record arrives.
+    pub loses_writes: bool,
     /// Nothing may be written beside the blob.
     pub forbids_side_blobs: bool,
     pub reads_announcements: u32,
@@ -93,6 +97,7 @@ impl Service {
                 self.holder = None;
                 answer(operation, at, 200, &[etag])
             }
+            Operation::WriteMetadata { .. } if self.loses_writes => failure(FailureKind::Reset),
             Operation::WriteMetadata { lease, if_match, metadata }
                 if self.holder == Some(*lease) && if_match.0 == version =>
             {
@@ -112,6 +117,22 @@ impl Service {
                     }
                     None => refusal(operation, at, 404, "BlobNotFound"),
                 }
+            }
+            Operation::ReadSideBlob(SideBlob::Orders) => match &self.orders {
+                Some((metadata, tag)) => {
+                    let tag = format!("\"o{tag}\"");
+                    look(operation, at, "available", ("etag", &tag), metadata, at)
+                }
+                None => refusal(operation, at, 404, "BlobNotFound"),
+            },
+            Operation::WriteSideBlob { blob: SideBlob::Orders, over, metadata } => {
+                let tag = self.orders.as_ref().map(|(_, tag)| format!("\"o{tag}\""));
+                if over.as_ref().map(|tag| tag.0.clone()) != tag {
+                    return refusal(operation, at, 412, "ConditionNotMet");
+                }
+                let next = self.orders.as_ref().map_or(1, |(_, tag)| tag + 1);
+                self.orders = Some((metadata.clone(), next));
+                answer(operation, at, 201, &[("etag", &format!("\"o{next}\""))])
             }
             Operation::WriteSideBlob { .. } if self.forbids_side_blobs => {
                 refusal(operation, at, 403, "AuthorizationPermissionMismatch")
@@ -203,6 +224,7 @@ impl Scene {
         let (candidate, next, role) = &mut self.candidates[index];
         candidate.now = now;
         let service = &mut self.service;
+        candidate.orders = service.orders.as_ref().map(|(orders, _)| orders.clone());
         let report = candidate.step(event, |operation, at| service.serve(operation, at));
         let name = candidate.settings.name.clone();
         *next = now + report.again_in;

@@ -1,0 +1,197 @@
+//! What operators and rules ask of a candidate, as far as it was not done yet.
+
+use core::time::Duration;
+
+use super::Moment;
+use super::announcement::{QUICK, just_seen, lease_given, time_to_come, work_ends};
+use super::phase::Hold;
+use super::record::Refusal;
+use super::timings::Timings;
+use crate::mutants::mutant;
+use serde::{Deserialize, Serialize};
+use tenure_azure::lease_id::LeaseId;
+use tenure_base::prelude::*;
+
+/// How soon the announcement is read again that was not there the first time; then twice as long each time,
+/// up to [`QUICK`].
+const FIRST_READ: Duration = Duration::from_millis(25);
+
+/// What was asked of a candidate.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Steering {
+    /// Its host is not ready, so it does not contend.
+    pub not_ready: bool,
+    /// It does not contend until then.
+    pub out_until: Moment,
+    pub giving_up: Option<GivingUp>,
+    /// The transfer that came to nothing last, to be put on record.
+    pub refusal: Option<Refusal>,
+}
+
+/// How a leadership is to be given up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum GivingUp {
+    /// To whoever wins it.
+    Resign,
+    /// The same, between two turns: nobody is in a hurry.
+    Rotate,
+    /// To one of that name.
+    HandOver(HandOver),
+}
+
+/// An order to hand over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct HandOver {
+    /// The name of the successor.
+    pub to: String,
+    /// The id of the transfer, if it came from the account.
+    pub id: Option<String>,
+    /// The lease id that the successor announced, as far as is known.
+    pub successor: Option<LeaseId>,
+    /// Its announcement was read: the lease may be given to it until then.
+    pub fresh_until: Moment,
+    /// The record names it, so that it can know.
+    pub named: bool,
+    /// The last read was answered.
+    pub asked: bool,
+    /// The announcement is not read before.
+    pub read_at: Moment,
+    /// How often it was read. The first reads come soon: the successor may hear at once that it is named.
+    pub reads: u32,
+    /// When the successor was seen first.
+    pub seen: Option<Moment>,
+    /// Until then the work has to end.
+    pub work_until: Moment,
+    /// Then it has failed.
+    pub until: Moment,
+}
+
+impl HandOver {
+    /// When to read for the announcement. The successor has to learn first that it is named.
+    pub fn reads_at(&self, hold: &Hold) -> Option<Moment> {
+        hold.names(Some(&self.to)).then_some(self.read_at)
+    }
+
+    /// The record names this successor since a write that `took` so long was answered: its time to announce
+    /// itself begins now.
+    pub fn named(
+        &mut self,
+        on_record: Option<&str>,
+        took: Duration,
+        now: Moment,
+        timings: &Timings,
+    ) {
+        if !self.named && on_record == Some(&self.to) {
+            self.named = true;
+            self.until = self.until.max(now + time_to_come(timings, took));
+        }
+    }
+
+    /// Takes what a read has shown: the announced lease id, if there is one; none, when it was not
+    /// answered.
+    pub fn announcement_read(
+        &mut self,
+        here: Option<Option<LeaseId>>,
+        took: Duration,
+        now: Moment,
+        timings: &Timings,
+    ) {
+        self.read_at = now + QUICK.min(FIRST_READ.saturating_mul(1 << self.reads.min(8)));
+        self.asked = here.is_some();
+        self.reads = self.reads.saturating_add(1);
+        let Some(successor) = here else { return };
+        if successor.is_some() {
+            self.read_at = now + QUICK;
+            if self.successor.is_none() {
+                self.comes(took, now, timings);
+            }
+            self.fresh_until = now + just_seen(took);
+        }
+        self.successor = successor;
+    }
+
+    /// Sets the limits when the successor appears. While it was missing, an application may have got an answer that
+    /// lets it act for up to a lease. So each return of the successor gives the work that time again.
+    fn comes(&mut self, took: Duration, now: Moment, timings: &Timings) {
+        let first = *self.seen.get_or_insert(now);
+        let ends = first + work_ends(timings);
+        self.work_until = self.work_until.max(ends).max(now + timings.lease);
+        let last = first + 2 * work_ends(timings);
+        self.until = self.work_until.min(last) + lease_given(took);
+    }
+
+    /// Returns how long the work may still go on.
+    pub fn time_for_work(&self, now: Moment) -> Option<Duration> {
+        self.successor.map(|_| self.work_until.saturating_sub(now))
+    }
+
+    /// Why nothing came of it, if it ends now.
+    pub fn failure(&self, works: bool) -> &'static str {
+        match self.successor {
+            _ if !self.named => {
+                "the successor's name could not be recorded, so it was not told; find out why record writes fail"
+            }
+            _ if !self.asked => {
+                "the successor's announcement could not be read in time; try again when the service answers faster"
+            }
+            None if self.seen.is_none() => {
+                "no candidate of that name announced itself: it is not running, is not ready, or may not write beside \
+                 the blob"
+            }
+            Some(_) if works => "the work did not end in time",
+            _ => "the candidate of that name announced itself, but has left since",
+        }
+    }
+
+    /// Whether the lease may be given to the successor.
+    fn is_ready(&self, now: Moment) -> bool {
+        self.successor.is_some() && now <= self.fresh_until
+    }
+}
+
+impl Steering {
+    pub fn hand_over(&self) -> Option<&HandOver> {
+        match &self.giving_up {
+            Some(GivingUp::HandOver(order)) => Some(order),
+            _ => None,
+        }
+    }
+
+    pub fn hand_over_mut(&mut self) -> Option<&mut HandOver> {
+        match &mut self.giving_up {
+            Some(GivingUp::HandOver(order)) => Some(order),
+            _ => None,
+        }
+    }
+
+    /// Notes for the record that a transfer came to nothing.
+    pub fn refuse(&mut self, id: Option<String>, begun: bool, reason: &str) {
+        if let Some(id) = id.filter(|_| !mutant!(TransferWithoutOutcome)) {
+            self.refusal = Some(Refusal { id, begun, reason: reason.into() });
+        }
+    }
+
+    /// Whether it makes way because it led for long enough.
+    pub fn rotates(&self) -> bool {
+        matches!(self.giving_up, Some(GivingUp::Rotate))
+    }
+
+    /// The leadership is over.
+    pub fn settle(&mut self) {
+        (self.giving_up, self.refusal) = (None, None);
+    }
+
+    /// Whether no turn may begin any more.
+    pub fn is_final(&self) -> bool {
+        match &self.giving_up {
+            None => false,
+            Some(GivingUp::Resign | GivingUp::Rotate) => true,
+            Some(GivingUp::HandOver(order)) => order.successor.is_some(),
+        }
+    }
+
+    /// Whether nothing more has to be known before the leadership is given up.
+    pub fn is_ready(&self, now: Moment) -> bool {
+        self.is_final() && self.hand_over().is_none_or(|order| order.is_ready(now))
+    }
+}
