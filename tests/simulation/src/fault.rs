@@ -148,7 +148,7 @@ faults! {
     Leave, Process, "leave and restart";
     Resign, Process, "told to resign";
     HandOver, Process, "told to hand over";
-    Suspend, Process, "told to pause";
+    NotReady, Process, "not ready for a while";
     StepFails, Process, "a step fails";
     WallJump, Process, "wall clock jumps";
     LeaseEndsEarly, Service, "lease ends 2 s early";

@@ -40,6 +40,10 @@ pub struct Process {
     pub told: Told,
     /// The term of the work that outlives it.
     pub orphan: Option<u64>,
+    /// The newest term that it raised.
+    pub term: u64,
+    /// The transfers of that term that it read.
+    pub transfers: Vec<usize>,
     /// Who waits for it to go on.
     wakers: Vec<Waker>,
 }
@@ -82,6 +86,8 @@ impl Process {
             supervised,
             told: Told::default(),
             orphan: None,
+            term: 0,
+            transfers: Vec::new(),
             wakers: Vec::new(),
         }
     }

@@ -44,6 +44,19 @@ pub struct History {
     pub rotates: bool,
     /// There was a record before anybody began.
     pub begins_with_record: bool,
+    /// Transfers through the account, by their number.
+    pub transfers: Vec<Transfer>,
+}
+
+/// A transfer that a command placed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transfer {
+    /// The term whose leader is to obey; 0: it was not placed.
+    pub term: u64,
+    /// The number in the name of the successor; none: any candidate may lead next.
+    pub to: Option<usize>,
+    /// When its command decided to place it: its age is counted from then.
+    pub placed: Millis,
 }
 
 /// What is fixed about an incarnation.
@@ -151,6 +164,8 @@ pub struct Written {
     pub later: bool,
     /// The successor that it names: the number in its name; one that no candidate has, for any other name.
     pub successor: Option<usize>,
+    /// The number of the transfer that came to nothing.
+    pub refused: Option<usize>,
     /// The number of the beat.
     pub beat: u64,
     /// So long after it the leader has stopped, in milliseconds; 0: it promises nothing.
@@ -240,6 +255,10 @@ pub enum What {
     },
     /// An outsider asked for a turn outside the schedule: a trigger of that number waits.
     Triggered(u32),
+    /// A command placed the transfer of that number.
+    Placed(usize),
+    /// A leader read the transfer of that number, which is for its term, for the first time.
+    ReadTransfer(Who, usize),
     /// A step told its host for the first time that it leads.
     Leads(Who),
     /// The handler works from here on.

@@ -10,7 +10,7 @@ use tenure_core::mutants::Mutant;
 use super::{Fidelity, Options};
 
 /// The invariants of the protocol, and the rules of progress: each of them some seeded bug must break.
-pub const INVARIANTS: [&str; 18] = [
+pub const INVARIANTS: [&str; 19] = [
     "I1",
     "I2",
     "I3",
@@ -28,6 +28,7 @@ pub const INVARIANTS: [&str; 18] = [
     "hint",
     "hints",
     "list",
+    "transfer",
     "trigger",
 ];
 

@@ -42,6 +42,7 @@ pub mod strike;
 pub mod supervisor;
 mod token;
 pub mod trace;
+mod transfers;
 mod triggers;
 mod variables;
 pub mod wire;
@@ -190,6 +191,7 @@ async fn play(world: &Arc<World>, fidelity: &Fidelity) {
     tokio::spawn(strike::timed(world.clone()));
     tokio::spawn(hints::tell(world.clone()));
     tokio::spawn(triggers::ask(world.clone()));
+    tokio::spawn(transfers::order(world.clone()));
     world.until(world.plan.finale).await;
     finale::play(world).await;
 }

@@ -10,6 +10,7 @@ use super::fault::{Fault, Kind, Step};
 use super::history::{Answer, Asked, Number, What, Who};
 use super::plan::{Latency, Moment, Trait};
 use super::strike;
+use super::transfers;
 use super::wire;
 use super::world::{Millis, State, World};
 
@@ -50,7 +51,11 @@ pub async fn send(world: &Arc<World>, who: Who, request: Request) -> Result<Resp
         Err(_) => What::Failed(number),
     };
     state.note(now, arrived);
+    let reads_orders = state.history.asked[number].of_orders;
     drop(state);
+    if let (true, Ok((response, _))) = (reads_orders, &delivery) {
+        transfers::read(world, who, response);
+    }
     delivery.map(|(response, _)| response)
 }
 
@@ -211,6 +216,11 @@ fn handle(world: &World, number: Number, request: &Request) -> Option<(Response,
             (Step::Raise, Some(lease), _) => {
                 state.service.leader = Some((who, lease));
                 state.term = state.history.asked[number].write.as_ref().map_or(0, |w| w.term);
+                let term = state.term;
+                let process = &mut state.processes[who];
+                if process.term != term {
+                    (process.term, process.transfers) = (term, Vec::new());
+                }
                 state.service.keep(request);
             }
             (Step::Claim | Step::Outcome, ..) => state.service.keep(request),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta};
 use tenure_azure::credential::Pass;
 use tenure_azure::{API_VERSION, Account, BlobName, Operation, http_date};
-use tenure_core::{Ask, Placing, Settings, TriggerState, variable};
+use tenure_core::{Ask, Placing, Settings, TransferOrder, TransferState, TriggerState, variable};
 use tenure_store::{Account as StoreAccount, Now, Request, Response, Service as Store};
 
 use super::dice::Dice;
@@ -241,6 +241,18 @@ impl Service {
     ) -> Option<Placing<TriggerState>> {
         let wall = self.clock(at).wall;
         tenure_core::trigger((id, true), (beside, election), &self.settings, wall).ok()
+    }
+
+    /// What a command decides to do for a transfer.
+    pub fn transfer(
+        &self,
+        at: Millis,
+        order: TransferOrder<'_>,
+        orders: &tenure_azure::Answer,
+        election: &tenure_azure::Answer,
+    ) -> Option<Placing<TransferState>> {
+        let wall = self.clock(at).wall;
+        tenure_core::transfer(order, (orders, election), &self.settings, wall).ok()
     }
 
     /// The store starts anew, without what it knew.

@@ -174,7 +174,7 @@ fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
                 });
             }
         }
-        Fault::Suspend => {
+        Fault::NotReady => {
             let until = now + around(lease, &mut state.faults).min(rest);
             state.struck(now, fault, step, Some(who), until);
             state.order(who, Order::Pause);

@@ -65,6 +65,11 @@ fn line(history: &History, at: Millis, what: What) -> String {
         }
         What::Failed(number) => format!("c{} hears that #{number} failed", by(number)),
         What::Triggered(number) => format!("somebody asks for a turn: trigger {number}"),
+        What::Placed(number) => {
+            let transfer = history.transfers[number];
+            format!("an operator places transfer {number}: {transfer:?}")
+        }
+        What::ReadTransfer(who, number) => format!("c{who} reads transfer {number}"),
         What::TurnBegan { who, term, slot, attempt, trigger } => {
             let of = trigger.map(|number| format!(", for trigger {number}")).unwrap_or_default();
             let slot = slot / 1_000_000_000;

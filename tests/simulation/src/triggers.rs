@@ -17,7 +17,7 @@ use super::plan::Trait;
 use super::world::{Millis, World};
 
 /// How often a command begins anew.
-const ROUNDS: u32 = 12;
+pub(super) const ROUNDS: u32 = 12;
 
 /// Asks for turns until the calm.
 pub async fn ask(world: Arc<World>) {
@@ -77,7 +77,7 @@ async fn command(world: Arc<World>, number: u32, mut dice: Dice) {
     }
 }
 
-async fn pause(world: &World, dice: &mut Dice) {
+pub(super) async fn pause(world: &World, dice: &mut Dice) {
     let pause = dice.pick(&[0, 5, 50, 500]);
     world.until(world.now() + dice.between(0, pause)).await;
 }

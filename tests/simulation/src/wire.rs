@@ -101,6 +101,10 @@ impl Wire {
                                 write.successor =
                                     Some(number.and_then(Result::ok).unwrap_or(STRANGER));
                             }
+                            "tenuretransfer" => {
+                                write.refused =
+                                    value.strip_prefix('x').map_or(None, |n| n.parse().ok());
+                            }
                             "tenureheartbeat" => write.beat = value.parse().unwrap_or(0),
                             "tenureheartbeatterm" => promised_in = value.parse().unwrap_or(0),
                             "tenurefailoverwindow" => write.promise = value.parse().unwrap_or(0),
@@ -246,12 +250,13 @@ const NOTHING: Written = Written {
     failed: (0, 0),
     later: false,
     successor: None,
+    refused: None,
     beat: 0,
     promise: 0,
 };
 
 /// The successor that a leader names because a stranger announced one: no candidate has that name.
-const STRANGER: usize = usize::MAX;
+pub(super) const STRANGER: usize = usize::MAX;
 
 /// Where announcements are left.
 const SUCCESSOR: &str = "successor";

@@ -13,9 +13,14 @@ pub struct Calm(Vec<(Millis, Millis, Option<Who>)>);
 impl Calm {
     /// Of a whole history.
     pub fn of(history: &History) -> Self {
+        // No fault, though it is drawn like one.
+        Self::but_for(history, &[Fault::HandOver])
+    }
+
+    /// Of a whole history without some faults.
+    pub fn but_for(history: &History, faults: &[Fault]) -> Self {
         let struck = history.entries.iter().filter_map(|Entry { at, what }| match *what {
-            // No fault, though it is drawn like one.
-            What::Struck(Fault::HandOver, ..) => None,
+            What::Struck(fault, ..) if faults.contains(&fault) => None,
             What::Struck(_, who, until) => Some((*at, until, who)),
             _ => None,
         });

@@ -342,7 +342,7 @@ impl Order<'_> {
 
 fn was_told_to_give_up(history: &History, who: Who, from: Millis, to: Millis) -> bool {
     between(history, from, to).iter().any(|entry| {
-        let What::Struck(Fault::Suspend | Fault::Resign, whom, _) = entry.what else {
+        let What::Struck(Fault::NotReady | Fault::Resign, whom, _) = entry.what else {
             return false;
         };
         whom.is_none_or(|whom| whom == who)

@@ -22,6 +22,7 @@ mod progress;
 mod slots;
 mod succession;
 mod terms;
+mod transfers;
 mod validity;
 
 use std::fmt;
@@ -68,6 +69,7 @@ pub fn judge(history: &History, class: Class) -> Vec<Violation> {
     violations.extend(announced::announcements(history));
     violations.extend(hints::hints(history));
     violations.extend(listing::kept(history));
+    violations.extend(transfers::transfers(history));
     violations.sort_by_key(|violation| violation.at);
     violations
 }

@@ -120,7 +120,7 @@ const OUTSIDER: [(Fault, u64); 7] = [
 const SOUND: [(Fault, u64); 11] = [
     (Fault::Resign, 1),
     (Fault::HandOver, 1),
-    (Fault::Suspend, 1),
+    (Fault::NotReady, 1),
     (Fault::StepFails, 1),
     (Fault::Kill, 2),
     (Fault::Leave, 2),

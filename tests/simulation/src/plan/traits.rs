@@ -55,10 +55,11 @@ traits! {
     Hints, 600, Both, "hints, true and false";
     Supervised, 300, Both, "supervisors with last wills";
     Triggers, 400, Both, "triggers";
+    Transfers, 250, Both, "transfers through the account";
 }
 
 /// Of two that exclude each other, the first one stays.
-const EXCLUSIVE: [(Trait, Trait); 7] = [
+const EXCLUSIVE: [(Trait, Trait); 8] = [
     (Trait::Lasting, Trait::Cron),
     (Trait::Lasting, Trait::Jitter),
     (Trait::Lasting, Trait::TwoSchedules),
@@ -66,6 +67,7 @@ const EXCLUSIVE: [(Trait, Trait); 7] = [
     (Trait::Tokens, Trait::Files),
     (Trait::Lasting, Trait::Triggers),
     (Trait::Older, Trait::Triggers),
+    (Trait::Older, Trait::Transfers),
 ];
 
 /// Those of one schedule.
