@@ -74,8 +74,8 @@ async fn command(world: Arc<World>, mut dice: Dice) {
         let decided = now;
         pause(&world, &mut dice).await;
         // A command that stands still writes an old order.
-        if dice.once_in(10) {
-            world.until(world.now() + dice.between(40_000, 100_000)).await;
+        if dice.once_in(4) {
+            world.until(world.now() + dice.between(40_000, 120_000)).await;
         }
         let now = world.now();
         if now >= world.plan.calm {
