@@ -1,8 +1,8 @@
-//! Documentation of what is supported and what is not, made of the rows by which requests are judged.
+//! Documentation of what is supported, made of the rows that accept or refuse requests.
 
 use super::operation::OPERATIONS;
 #[cfg(test)]
-use super::operation::{NOT_PLAYED, On};
+use super::operation::On;
 
 /// Returns what `tenure store --help` shows below the options.
 pub fn help() -> String {
@@ -26,9 +26,9 @@ fn title(title: &str) -> &str {
     title.split(':').next().unwrap_or(title)
 }
 
-/// The tables of `docs/store.md`.
+/// The table of `docs/store.md`.
 #[cfg(test)]
-fn tables() -> String {
+fn table() -> String {
     let place = |on: On| match on {
         On::Account => "account",
         On::Container => "container",
@@ -50,10 +50,6 @@ fn tables() -> String {
         let on = place(row.on);
         text.push_str(&format!("| {title} | {methods} {on}{comp} | {parameters} | {headers} |\n"));
     }
-    text.push_str("\n| Not supported | Request |\n|---|---|\n");
-    for (on, comp, title) in NOT_PLAYED {
-        text.push_str(&format!("| {title} | {} `comp={comp}` |\n", place(*on)));
-    }
     text
 }
 
@@ -62,11 +58,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_documentation_has_the_tables() {
+    fn the_documentation_has_the_table() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/store.md");
         let text = std::fs::read_to_string(page).expect("docs/store.md");
-        let tables = tables();
-        assert!(text.contains(&tables), "docs/store.md must contain:\n\n{tables}");
+        let table = table();
+        assert!(text.contains(&table), "docs/store.md must contain:\n\n{table}");
     }
 
     #[test]
