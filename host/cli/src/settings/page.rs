@@ -54,11 +54,16 @@ fn meaning(setting: &Setting) -> String {
         let commands: Vec<_> = setting.commands.iter().map(|name| format!("`{name}`")).collect();
         let _ = write!(text, "Of {}. ", commands.join(", "));
     }
-    text += &code(setting.help);
+    text += &code(first_sentence(setting.help));
     if !setting.more.is_empty() {
         let _ = write!(text, ". {}", setting.more);
     }
     text
+}
+
+/// The help of an option has the other sentences too.
+fn first_sentence(text: &str) -> &str {
+    text.split_once(". ").map_or(text, |(first, _)| first)
 }
 
 /// A text with what is typed as code.

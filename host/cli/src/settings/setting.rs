@@ -30,7 +30,7 @@ pub(crate) struct Setting {
     pub component: bool,
     /// What it does, for the help of the option. Without a full stop.
     pub help: &'static str,
-    /// What docs/configuration.md says beside that, in Markdown.
+    /// What docs/configuration.md says beside the first sentence of the help, in Markdown.
     #[allow(dead_code, reason = "a test writes the page")]
     pub more: &'static str,
     /// What to do about a value that is wrong, where that is judged here.
