@@ -15,12 +15,10 @@ pub(super) fn tables(table: &[&'static Setting]) -> String {
     let mut text = String::new();
     for heading in HEADINGS {
         let rows: Vec<_> = table.iter().filter(|setting| setting.heading == heading).collect();
-        let _ =
-            write!(text, "### {heading}\n\n| option | variable | default | range | meaning |\n");
-        text += "|---|---|---|---|---|\n";
+        let _ = write!(text, "### {heading}\n\n| option, variable | default | range | meaning |\n");
+        text += "|---|---|---|---|\n";
         for setting in rows {
-            let cells =
-                [named(setting), variables(setting), code(setting.default), allowed(setting)];
+            let cells = [names(setting), code(setting.default), allowed(setting)];
             for cell in cells {
                 let _ = write!(text, "| {cell}{}", if cell.is_empty() { "" } else { " " });
             }
@@ -31,17 +29,15 @@ pub(super) fn tables(table: &[&'static Setting]) -> String {
     text
 }
 
-fn named(setting: &Setting) -> String {
-    match (setting.name, setting.kind) {
-        ("", _) => String::new(),
-        (_, Kind::Command) => "`-- COMMAND ARGS…`".to_owned(),
-        (name, _) => format!("`--{name}`"),
-    }
-}
-
-fn variables(setting: &Setting) -> String {
-    let names = setting.variables().map(|name| format!("`{name}`")).collect::<Vec<_>>();
-    names.join(", or the content itself in ")
+/// The option and its variables.
+fn names(setting: &Setting) -> String {
+    let option = match (setting.name, setting.kind) {
+        ("", _) => None,
+        (_, Kind::Command) => Some("`-- COMMAND ARGS…`".to_owned()),
+        (name, _) => Some(format!("`--{name}`")),
+    };
+    let variables = setting.variables().map(|name| format!("`{name}`"));
+    option.into_iter().chain(variables).collect::<Vec<_>>().join(", ")
 }
 
 fn allowed(setting: &Setting) -> String {

@@ -518,7 +518,7 @@ settings! {
         range: Range::Sizes(1 << 20..=4 << 30), default: "256MiB", works: &[Work::Component],
         help: "The memory that a turn may take; a handler that exceeds it traps. In addition, the host \
                holds at most half as much, or 16 MiB if that is more, for its requests, answers and handles",
-        more: "A quarter of this addition is for handles alone",
+        more: "In addition, the host holds at most half as much, or 16 MiB if that is more. A quarter of that is for handles",
         advice: "give a number and a unit, like 64MiB or 1GiB",
         heading: WORK, ..ROW
     };

@@ -111,7 +111,7 @@ fn it_is_in_the_pages_and_completed() {
     assert!(man.contains("sharpness") && man.contains("How sharp it is; 1s to 10s"), "{man}");
     assert!(manual::script(Shell::Bash, &table()).contains("--sharpness"));
     let row =
-        "| `--sharpness` | `TENURE_SHARPNESS` | 2s | 1s to 10s | How sharp it is. As of a knife |";
+        "| `--sharpness`, `TENURE_SHARPNESS` | 2s | 1s to 10s | How sharp it is. As of a knife |";
     let page = page::tables(&table());
     assert!(page.lines().any(|line| line == row), "{page}");
 }
