@@ -2,7 +2,7 @@
 
 use super::options::range;
 use super::setting::{Kind, Setting};
-use super::table::HEADINGS;
+use super::table::{ACCOUNT, HEADINGS};
 use std::fmt::Write as _;
 
 /// Before and behind them in the page.
@@ -14,7 +14,11 @@ const END: &str = "<!-- end of the tables -->";
 pub(super) fn tables(table: &[&'static Setting]) -> String {
     let mut text = String::new();
     for heading in HEADINGS {
-        let rows: Vec<_> = table.iter().filter(|setting| setting.heading == heading).collect();
+        // docs/security.md has the variables of credentials.
+        let is_row = |setting: &&&Setting| {
+            setting.heading == heading && !(heading == ACCOUNT && setting.name.is_empty())
+        };
+        let rows: Vec<_> = table.iter().filter(is_row).collect();
         let _ = write!(text, "### {heading}\n\n| option, variable | default | range | meaning |\n");
         text += "|---|---|---|---|\n";
         for setting in rows {
@@ -102,6 +106,12 @@ mod tests {
         }
         let written = fs::read_to_string(&page).unwrap();
         assert!(written == expected, "REWRITE=1 cargo test -p tenure-cli the_page writes it anew");
+    }
+
+    #[test]
+    fn the_first_sentence_ends_at_the_first_full_stop() {
+        assert_eq!(first_sentence("At most 2.5s. Not more. See x"), "At most 2.5s");
+        assert_eq!(first_sentence("At most 2.5s"), "At most 2.5s");
     }
 
     #[test]

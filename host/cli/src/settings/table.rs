@@ -144,7 +144,7 @@ macro_rules! settings {
 }
 
 const ELECTIONS: &str = "The election";
-const ACCOUNT: &str = "The storage account";
+pub(super) const ACCOUNT: &str = "The storage account";
 const SCHEDULE: &str = "The schedule";
 const TIMINGS: &str = "The lease and its timings";
 const FAILURES: &str = "Turns and failures";
