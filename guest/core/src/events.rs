@@ -77,7 +77,7 @@ fn back(phase: &mut Phase, context: &Context<'_>) {
     }
 }
 
-/// A leader reads orders: protocol.md §6.1. A follower that may contend polls sooner, and an observer: §4.5.
+/// A leader reads orders: protocol.md §7.5. A follower that may contend polls sooner, and an observer: §4.5.
 /// What it has to tell the leader waits no longer for that than a poll takes.
 fn hinted(phase: &mut Phase, context: &mut Context<'_>) {
     let (now, heeds) = (context.now, context.settings.observes || !context.stays_out());

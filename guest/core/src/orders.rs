@@ -1,4 +1,4 @@
-//! Orders: a command leaves them in a side blob, and the leader reads it. protocol.md §6.1, §7.4.
+//! Orders: a command leaves them in a side blob, and the leader reads it. protocol.md §6.1, §7.5.
 //!
 //! The blob holds triggers and at most one transfer. Only commands write it. The record says which triggers were
 //! claimed, and what a transfer came to. Whatever happens to a command or to a leader, a trigger waits until it is

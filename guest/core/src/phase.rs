@@ -155,7 +155,7 @@ pub(super) struct Hold {
     pub rest_until: Moment,
 }
 
-/// The orders that a leader has read. protocol.md §6.1.
+/// The orders that a leader has read. protocol.md §7.5.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct SeenOrders {
     /// The triggers of the newest read; some of them may be claimed by now.

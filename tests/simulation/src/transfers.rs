@@ -1,4 +1,4 @@
-//! Transfers: operators move the leadership at any time, as `tenure transfer` does. protocol.md §7.4.
+//! Transfers: operators move the leadership at any time, as `tenure transfer` does. protocol.md §7.5.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Transfers through the account: protocol.md §7.2, §6.1.
+//! Transfers through the account: protocol.md §7.2, §7.5.
 
 use super::handing_over::{Scene, named, scene};
 use super::*;

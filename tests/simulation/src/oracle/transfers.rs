@@ -1,4 +1,4 @@
-//! Transfers through the account (protocol.md §7.4): a leader obeys each at most once, only in its own term, and while
+//! Transfers through the account (protocol.md §7.5): a leader obeys each at most once, only in its own term, and while
 //! it is young; it reads it in time; and the record says what came to nothing.
 //!
 //! That a transfer comes about is judged with the other orders to hand over: the history has one as soon as the leader
