@@ -58,6 +58,9 @@ pub(super) fn take(
             context.state.listing.changed(context.now);
             match ready {
                 true => back(&mut phase, context),
+                false
+                    if mutant!(HandsOverThoughNotReady)
+                        && context.state.steering.hand_over().is_some() => {}
                 false => resign(&phase, context),
             }
         }

@@ -16,6 +16,7 @@ use super::pulse::Pulse;
 use super::record::Record;
 use super::settings::Settings;
 use super::side_blob_rules::{self, LEAST_TIMEOUT};
+use crate::mutants::{self, mutant};
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::lease_id::LeaseId;
@@ -77,9 +78,11 @@ impl Follower {
         let able = !settings.one_shot && !stays_out && settings.election.may_have_side_blobs();
         let named = able && record.successor.as_ref() == Some(&settings.name);
         let term = record.term;
+        let before = self.successor.filter(|_| mutant!(SuccessorKeepsLeaseId));
         self.successor = self.successor.filter(|successor| successor.term == term);
         if named && self.successor.is_none() {
-            let (lease, [until, plain, again]) = (lease_id(chance), [Moment::ZERO; 3]);
+            let lease = before.map_or_else(|| lease_id(chance), |before| before.lease);
+            let [until, plain, again] = [Moment::ZERO; 3];
             self.successor = Some(Successor { lease, term, named, until, plain, again });
         }
         if let Some(successor) = &mut self.successor {
@@ -153,7 +156,7 @@ impl Follower {
             AnnouncementRequest::Read => Operation::ReadSideBlob(SideBlob::Successor),
             AnnouncementRequest::Write { over } => Operation::WriteSideBlob {
                 blob: SideBlob::Successor,
-                over: over.clone(),
+                over: mutants::over(over.clone()),
                 metadata: self.announcement(settings)?.write(),
             },
         })

@@ -185,7 +185,8 @@ pub(super) fn announcement_read(
     let Some(order) = context.state.steering.hand_over_mut() else { return };
     let here = seen.and_then(|seen| {
         let (lease, term) = seen.called?;
-        (seen.candidate == order.to && term == hold.record.term).then_some(lease)
+        let own = term == hold.record.term || mutant!(AnnouncementOfAnyTerm);
+        (seen.candidate == order.to && own).then_some(lease)
     });
     order.announcement_read(known.map(|_| here), took, now, &settings.timings);
 }

@@ -126,12 +126,24 @@ pub enum Mutant {
     TransferWithoutOutcome,
     /// A command drops the orders of others when it places its own.
     PlacingDropsOthers,
+    /// A leader gives its lease to an id that was announced in another term.
+    AnnouncementOfAnyTerm,
+    /// A successor announces the lease id of an earlier term.
+    SuccessorKeepsLeaseId,
+    /// A leader that is not ready any more goes on with a handover.
+    HandsOverThoughNotReady,
+    /// A successor writes its announcement over whatever is there.
+    AnnouncementWithoutCondition,
+    /// A trigger that is older than the newest on record is claimed.
+    TriggerInstantIgnored,
+    /// A trigger whose id is on record is claimed.
+    TriggerIdsForgotten,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 55] = [
+    pub const ALL: [Self; 61] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -187,6 +199,12 @@ impl Mutant {
         Self::TransferOfAnyAge,
         Self::TransferWithoutOutcome,
         Self::PlacingDropsOthers,
+        Self::AnnouncementOfAnyTerm,
+        Self::SuccessorKeepsLeaseId,
+        Self::HandsOverThoughNotReady,
+        Self::AnnouncementWithoutCondition,
+        Self::TriggerInstantIgnored,
+        Self::TriggerIdsForgotten,
     ];
 }
 
@@ -239,6 +257,11 @@ pub(crate) fn unconditional(really: bool, operation: Operation) -> Operation {
         }
         operation => operation,
     }
+}
+
+/// The condition of a successor's write over the version with that tag; for a seeded bug, none.
+pub(crate) fn over(tag: Option<ETag>) -> Option<ETag> {
+    if mutant!(AnnouncementWithoutCondition) { Some(ETag("*".into())) } else { tag }
 }
 
 /// The last will of the holder of a lease.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::fate::{self, Broken, Fate, Reply};
 use super::fault::{Fault, Step};
 use super::history::{What, Who};
+use super::hostile;
 use super::plan::{Latency, Trait};
 use super::world::{Millis, State, World};
 
@@ -164,6 +165,7 @@ async fn write_side_blobs(world: Arc<World>, until: Millis) {
             let name = state.faults.between(0, world.plan.machines.len() as u64 - 1);
             if state.service.write_side_blob(now, bits, &format!("m{name}"), term) {
                 state.coverage.add(Fault::HostileSideBlobs, Step::SideBlob);
+                state.history.planted.extend(hostile::planted(bits, term));
             }
         }
         if now + AGAIN >= until {

@@ -46,6 +46,8 @@ pub struct History {
     pub begins_with_record: bool,
     /// Transfers through the account, by their number.
     pub transfers: Vec<Transfer>,
+    /// Lease ids that strangers announced, and in which term.
+    pub planted: Vec<(u128, u64)>,
 }
 
 /// A transfer that a command placed.
@@ -116,6 +118,8 @@ pub struct Asked {
     pub to: Option<u128>,
     /// It writes where announcements are left.
     pub announces: bool,
+    /// It writes there whatever is there.
+    pub unconditional: bool,
     /// It is about that place: it looks there, or writes.
     pub of_announcements: bool,
     /// It looks for triggers.

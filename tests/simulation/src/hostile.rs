@@ -4,9 +4,9 @@ use tenure_azure::name::SideBlob;
 use uuid::Uuid;
 
 /// Metadata, as headers.
-type Fields = Vec<(String, String)>;
+pub type Fields = Vec<(String, String)>;
 
-fn fields(all: &[(&str, &str)]) -> Fields {
+pub fn fields(all: &[(&str, &str)]) -> Fields {
     all.iter().map(|(name, value)| (format!("x-ms-meta-{name}"), (*value).to_string())).collect()
 }
 
@@ -43,24 +43,42 @@ pub fn record(n: u64, term: u64) -> Fields {
     }
 }
 
+/// The lease id and the term of the n-th announcement, if that is its kind.
+pub fn planted(n: u64, term: u64) -> Option<(u128, u64)> {
+    let announced_in = match n % 8 {
+        0..=4 => term,
+        5 => OTHER_TERM,
+        _ => return None,
+    };
+    Some((lease_id(n), announced_in))
+}
+
+/// The term of an announcement for another leader.
+const OTHER_TERM: u64 = 1_794_999_999;
+
+fn lease_id(n: u64) -> u128 {
+    u128::from(n) << 64 | 0x4000_8000_0000_0000_0001
+}
+
 /// The n-th kind of blob beside the election's, with the name of a candidate.
 pub fn side_blob(n: u64, name: &str, term: u64) -> (SideBlob, Fields) {
-    let (successor, term) =
-        (Uuid::from_u128(u128::from(n) << 64 | 0x4000_8000_0000_0000_0001), term.to_string());
+    let (successor, term) = (Uuid::from_u128(lease_id(n)), term.to_string());
     let successor = successor.as_hyphenated().to_string();
     let long = "(".repeat(7_900);
     let lines = "m0%0A%0D%1B".repeat(100);
-    let announced = |candidate: &str| {
+    let announced_in = |candidate: &str, term: &str| {
         let word =
-            [("tenurewriter", candidate), ("tenureleaseid", &successor), ("tenureterm", &term)];
+            [("tenurewriter", candidate), ("tenureleaseid", &successor), ("tenureterm", term)];
         (SideBlob::Successor, fields(&word))
     };
-    match n % 7 {
+    let announced = |candidate: &str| announced_in(candidate, &term);
+    match n % 8 {
         0 => announced(&long),
         1 => announced(&lines),
         2 => announced("nobody"),
         3 | 4 => announced(name),
-        5 => (SideBlob::Successor, fields(&[("owner", "payroll")])),
+        5 => announced_in(name, &OTHER_TERM.to_string()),
+        6 => (SideBlob::Successor, fields(&[("owner", "payroll")])),
         _ => {
             let list = [("tenurewriter", name), ("tenurecandidates", &long)];
             (SideBlob::Candidates, fields(&list))

@@ -209,8 +209,11 @@ fn handle(world: &World, number: Number, request: &Request) -> Option<(Response,
         let asked = &state.history.asked[number];
         let (who, step, lease) = (asked.who, asked.step, asked.lease);
         if let (Some(lease), Some(write)) = (lease, &asked.write) {
-            let beat = write.beat;
+            let (beat, trigger) = (write.beat, write.trigger.number);
             state.wire.taken(lease, beat);
+            if trigger != 0 {
+                state.service.claimed = Some(format!("t{trigger}"));
+            }
         }
         match (step, lease, state.service.leader) {
             (Step::Raise, Some(lease), _) => {

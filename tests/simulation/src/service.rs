@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta};
 use tenure_azure::credential::Pass;
-use tenure_azure::{API_VERSION, Account, BlobName, Operation, http_date};
+use tenure_azure::name::SideBlob;
+use tenure_azure::{API_VERSION, Account, BlobName, Metadata, Operation, http_date};
 use tenure_core::{Ask, Placing, Settings, TransferOrder, TransferState, TriggerState, variable};
 use tenure_store::{Account as StoreAccount, Now, Request, Response, Service as Store};
 
@@ -40,6 +41,10 @@ pub struct Service {
     pub leader: Option<(Who, u128)>,
     /// Records that were written, for those who restore one.
     kept: Option<Vec<Vec<(String, String)>>>,
+    /// Orders that commands placed, for those who restore some.
+    orders: Vec<Metadata>,
+    /// The id of the trigger that was claimed last.
+    pub claimed: Option<String>,
 }
 
 impl Service {
@@ -64,6 +69,8 @@ impl Service {
             .expect("good settings"),
             leader: None,
             kept: (plan.class == Class::WithoutA3).then(Vec::new),
+            orders: Vec::new(),
+            claimed: None,
         };
         if plan.beginning != Beginning::Nothing {
             service.on_container(0, "PUT");
@@ -207,11 +214,30 @@ impl Service {
 
     /// A third party writes beside the election's blob. True: it was taken.
     pub fn write_side_blob(&mut self, at: Millis, n: u64, name: &str, term: u64) -> bool {
-        let (side_blob, fields) = hostile::side_blob(n, name, term);
+        let (side_blob, fields) = match n % 3 {
+            0 => {
+                self.hostile_orders(at, n / 3).unwrap_or_else(|| hostile::side_blob(n, name, term))
+            }
+            _ => hostile::side_blob(n, name, term),
+        };
         let path = self.blob.side_blob_path(side_blob);
         let mut headers = vec![("x-ms-blob-type", "BlockBlob")];
         headers.extend(fields.iter().map(|(n, v)| (n.as_str(), v.as_str())));
         self.outsider(at, "PUT", &path, "", &headers) < 300
+    }
+
+    /// Orders of before, or a trigger that was claimed, as if it was asked for anew.
+    fn hostile_orders(&self, at: Millis, n: u64) -> Option<(SideBlob, hostile::Fields)> {
+        let before = self.orders.get(usize::try_from(n).ok()? % self.orders.len().max(1));
+        let fields = match (n % 2, &self.claimed) {
+            (0, Some(id)) => {
+                let now = self.clock(at).wall.timestamp_millis();
+                let triggers = format!("{id}@{now}");
+                hostile::fields(&[("tenurewriter", "m0"), ("tenuretriggers", &triggers)])
+            }
+            _ => before?.iter().map(|(n, v)| (format!("x-ms-meta-{n}"), v.to_string())).collect(),
+        };
+        Some((SideBlob::Orders, fields))
     }
 
     /// What is answered to an operator's command.
@@ -228,7 +254,13 @@ impl Service {
         let response = self.store.handle(self.clock(at), &request);
         let headers = response.headers.into_iter();
         let headers: Vec<_> = headers.map(|(name, value)| (name, value.into_bytes())).collect();
-        tenure_azure::Answer::read(&ask.operation, response.status, &headers)
+        let answer = tenure_azure::Answer::read(&ask.operation, response.status, &headers);
+        if let (tenure_azure::Class::Done, Operation::WriteSideBlob { metadata, .. }) =
+            (answer.class, &ask.operation)
+        {
+            self.orders.push(metadata.clone());
+        }
+        answer
     }
 
     /// What a command decides to do for a trigger.

@@ -43,7 +43,7 @@ impl Wire {
         let (mut puts_blob, mut finished, mut outcome) = (false, "", "");
         let mut of_trigger = "";
         let mut promised_in = 0;
-        let (mut machines, mut is_first) = (None, false);
+        let (mut machines, mut is_first, mut if_match) = (None, false, "*");
         for (name, value) in &request.headers {
             match name.as_str() {
                 "x-ms-lease-id" => lease = guid(value),
@@ -51,6 +51,7 @@ impl Wire {
                 "x-ms-meta-tenureleaseid" if is_side_blob => successor = guid(value),
                 "x-ms-meta-tenurecandidates" => machines = Some(listed(value)),
                 "if-none-match" => is_first = true,
+                "if-match" => if_match = value,
                 "x-ms-lease-action" => action = value,
                 "x-ms-blob-type" => puts_blob = true,
                 _ => {
@@ -125,6 +126,7 @@ impl Wire {
             let step = if side_blob == CANDIDATES { Step::List } else { Step::SideBlob };
             let of_orders = side_blob == ORDERS;
             let announces = of_announcements && puts_blob;
+            let unconditional = announces && !is_first && if_match == "*";
             let announced_in =
                 write.filter(|_| announces && successor.is_some()).map(|write| write.term);
             let (lease, write, to) = (successor, None, None);
@@ -137,6 +139,7 @@ impl Wire {
                 write,
                 to,
                 announces,
+                unconditional,
                 of_announcements,
                 of_orders,
                 announced_in,
@@ -175,6 +178,7 @@ impl Wire {
             write,
             to,
             announces,
+            unconditional: false,
             of_announcements,
             of_orders,
             announced_in,

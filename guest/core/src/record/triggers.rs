@@ -6,6 +6,7 @@ use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
 use super::super::text::fingerprint;
 use super::turns::{Outcome, Started};
+use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
@@ -70,8 +71,9 @@ impl Triggers {
     pub(crate) fn lets(&self, trigger: &Trigger, now: Timestamp) -> bool {
         let Trigger { id, asked } = trigger;
         let current = now.since(*asked) <= EXPIRES && asked.since(now) <= EXPIRES;
-        let claimed = self.mark(now).is_some_and(|mark| *asked <= mark) || self.know(id);
-        current && !claimed
+        let old = self.mark(now).is_some_and(|mark| *asked <= mark);
+        let known = self.know(id) && !mutant!(TriggerIdsForgotten);
+        current && !known && (!old || mutant!(TriggerInstantIgnored))
     }
 
     /// Whether a trigger of that id was claimed.

@@ -66,6 +66,10 @@ pub fn announcements(history: &History) -> Vec<Violation> {
                 if !matches!(asked.step, Step::SideBlob | Step::List) {
                     of.under_way = Some(number);
                 }
+                if asked.unconditional {
+                    let what = format!("c{} announces itself without a condition", asked.who);
+                    violations.push(violation("hand over", *at, what));
+                }
                 match asked.step {
                     // Of what became of this one it may not have heard.
                     Step::SideBlob if asked.announces => announced[asked.who].at = None,

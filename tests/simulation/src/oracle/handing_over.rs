@@ -384,6 +384,40 @@ fn offered(history: &History, who: Who) -> Millis {
     OFFERED.max(LAST_WRITE + history.lives[who].periods.timeout)
 }
 
+/// Whether a candidate has known for a while that it is not ready, so that it gives its leadership to anybody. It may
+/// have stood still, or have had settings that cannot be used: then it does not know.
+fn is_not_ready(history: &History, who: Who, at: Millis) -> bool {
+    let knows = 4 * history.lives[who].periods.timeout;
+    // Two of these may overlap: it is ready as soon as the first one ends.
+    let spans: Vec<_> = history
+        .entries
+        .iter()
+        .filter_map(|entry| match entry.what {
+            What::Struck(Fault::NotReady, Some(whom), until) if whom == who => {
+                Some((entry.at, until))
+            }
+            _ => None,
+        })
+        .collect();
+    let told = spans.iter().any(|(from, until)| {
+        from + knows < at && at < *until && !spans.iter().any(|(_, end)| (*from..at).contains(end))
+    });
+    let hears =
+        !between(history, at.saturating_sub(2 * LONGEST_SUSPENSION), at).iter().any(|entry| {
+            match entry.what {
+                What::Paused(whom) | What::Resumed(whom) => whom == who,
+                What::Struck(Fault::SettingsSpoilt | Fault::SecretSpoilt, whom, _) => {
+                    whom.is_none_or(|whom| whom == who)
+                }
+                _ => false,
+            }
+        });
+    told && hears
+}
+
+/// A process is not ready for two leases at most.
+const LONGEST_SUSPENSION: Millis = 120_000;
+
 fn changes(history: &History) -> Vec<Violation> {
     let mut said: BTreeMap<u128, Millis> = BTreeMap::new();
     let mut offers: BTreeMap<u128, Offer> = BTreeMap::new();
@@ -397,12 +431,21 @@ fn changes(history: &History) -> Vec<Violation> {
     let earlier = 2 * history.latency + LONGEST_TOKEN / 100;
     // The newest look for successors of each candidate: its number, when it was sent, how long it took.
     let mut looks = vec![(usize::MAX, 0, 0); history.lives.len()];
+    // In which term each lease id was announced, and won.
+    let mut said_in: BTreeMap<u128, u64> = history.planted.iter().copied().collect();
+    let terms: BTreeMap<u128, u64> =
+        history.wins().into_iter().filter_map(|win| Some((win.lease?, win.term))).collect();
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         if let Some(asked) = history.carried_out(*what)
             && let (true, Some(lease)) = (asked.announces, asked.lease)
         {
             said.insert(lease, *at);
+            let before = asked.announced_in.and_then(|term| said_in.insert(lease, term));
+            if before.is_some() && before != asked.announced_in {
+                let what = format!("c{} announces one lease id in two terms", asked.who);
+                violations.push(violation("hand over", *at, what));
+            }
         }
         // Its leader sees that, and has nothing to release. Nor has it where another one broke its lease while it was cut off.
         if let Some(taken) = history.carried_out(*what).filter(|asked| asked.step == Step::Acquire)
@@ -430,6 +473,15 @@ fn changes(history: &History) -> Vec<Violation> {
                         let spoilt = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
                         let open = !spoilt.into_iter().any(|fault| history.meets(fault, who, *at));
                         offers.insert(lease, Offer { who, since: *at, to: asked.to, open });
+                        let of_term = asked.to.and_then(|to| said_in.get(&to).copied());
+                        if of_term.is_some() && of_term != terms.get(&lease).copied() {
+                            let what = format!("c{who} hands over to an id of another term");
+                            violations.push(violation("hand over", *at, what));
+                        }
+                        if is_not_ready(history, who, *at) {
+                            let what = format!("c{who} hands over though it is not ready");
+                            violations.push(violation("hand over", *at, what));
+                        }
                         let age = asked.to.and_then(|to| Some(at - said.get(&to)?));
                         let took = looks[who].2;
                         let fresh = FRESH - FOR_REQUESTS + FOR_REQUESTS.max(6 * took);
