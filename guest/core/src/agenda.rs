@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::record::{Kind, LastSlot, Outcome, Record, Started, Trigger, Triggers};
+use super::record::{Kind, LastSlot, Outcome, Record, Started, Trigger, Triggers, is_current};
 use super::service_clock::{Timestamp, is_ahead, nanos};
 use super::slots::{Delivery, Schedule};
 use super::text::fingerprint;
@@ -184,7 +184,15 @@ impl Agenda {
             let forgotten = mutant!(TriggerForgotten) && record.term != record.triggers.term;
             let none = Triggers::default();
             let known = if forgotten { &none } else { &record.triggers };
-            let lets = |t: &&Trigger| known.lets(t, now);
+            let lets = |t: &&Trigger| match known.lets(t, now) {
+                false if mutant!(TriggerInstantIgnored) => {
+                    is_current(t, now) && !known.knows(&t.id)
+                }
+                false if mutant!(TriggerIdsForgotten) => {
+                    is_current(t, now) && !known.is_older(t, now)
+                }
+                lets => lets,
+            };
             let Trigger { id, asked } = waiting.iter().filter(lets).min_by_key(|t| t.asked)?;
             Some(Due::Now(task(id, *asked, 1)))
         })

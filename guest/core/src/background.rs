@@ -236,7 +236,7 @@ fn of_leader(hold: &Hold, context: &Context<'_>) -> [Option<Waiting>; 2] {
     let announcement = handing_over::read_due(hold, context);
     let announcement = announcement.map(|due| patient(SideBlob::Successor, due));
     let orders = patient(SideBlob::Orders, hold.orders.read_at);
-    [announcement, orders::are_read(context.settings).then_some(orders)]
+    [announcement, context.settings.reads_orders().then_some(orders)]
 }
 
 /// Takes the answer to the request for a token, which was `sent` then.

@@ -159,7 +159,8 @@ fn unless_stalled(hold: Hold, context: &mut Context<'_>, chance: &mut dyn Chance
     let (now, settings) = (context.now, context.settings);
     let most = STALLED_LEASES * settings.timings.lease;
     let stalled = hold.stalled.map(|since| now.saturating_sub(since));
-    let Some(stalled) = stalled.filter(|stalled| *stalled >= most) else {
+    let Some(stalled) = stalled.filter(|stalled| *stalled >= most && !mutant!(StalledLeaderStays))
+    else {
         return Phase::Holding(hold);
     };
     let span = context.state.health.cool_down(&settings.failure_policy, now, chance);

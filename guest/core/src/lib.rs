@@ -85,7 +85,7 @@ pub use history::{History, Incumbent};
 pub use last_will::LastWill;
 pub use listing::{Listed, listed};
 pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
-pub use orders::{Placing, TransferOrder, TransferState, is_order_id, transfer, trigger};
+pub use orders::{Placing, TransferOrder, TransferState, transfer, trigger};
 pub use own_time::OwnTime;
 pub use problem::{Problem, ProblemClass};
 pub use record::{
@@ -102,6 +102,7 @@ pub use side_blobs::{Session, SideAnswer, beside, beside_prefix, judged};
 pub use slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone, ZoneOffset};
 pub use snapshot::{LeaseState, Snapshot, broken};
 pub use split::at_work;
+pub use text::is_order_id;
 pub use timings::Timings;
 pub use turn_id::TurnId;
 pub use turns::{NextTurn, Turns};

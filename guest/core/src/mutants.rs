@@ -138,12 +138,16 @@ pub enum Mutant {
     TriggerInstantIgnored,
     /// A trigger whose id is on record is claimed.
     TriggerIdsForgotten,
+    /// A turn has no time limit.
+    TurnWithoutLimit,
+    /// A leader whose writes do not get through leads on.
+    StalledLeaderStays,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 61] = [
+    pub const ALL: [Self; 63] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -205,6 +209,8 @@ impl Mutant {
         Self::AnnouncementWithoutCondition,
         Self::TriggerInstantIgnored,
         Self::TriggerIdsForgotten,
+        Self::TurnWithoutLimit,
+        Self::StalledLeaderStays,
     ];
 }
 

@@ -1,6 +1,5 @@
 //! With which record a candidate begins to lead. protocol.md §4.3.
 
-use super::orders;
 use super::record::{Beat, End, Kind, LastSlot, Outcome, Record};
 use super::report::Turn;
 use super::service_clock::Timestamp;
@@ -125,7 +124,7 @@ pub(super) fn next_record(
         beat: settings.timings.failover.map(|f| Beat { number: 0, promise: f.promise() }),
         term,
         coordinator_term: if settings.coordinates { Some(term) } else { before.coordinator_term },
-        orders_term: orders::are_read(settings).then_some(term),
+        orders_term: settings.reads_orders().then_some(term),
         leader: settings.name.clone(),
         nonce,
         since: since.to_whole_millis(),

@@ -6,7 +6,7 @@
 
 mod placing;
 
-pub use placing::{Placing, TransferOrder, TransferState, is_id as is_order_id, transfer, trigger};
+pub use placing::{Placing, TransferOrder, TransferState, transfer, trigger};
 
 use core::time::Duration;
 
@@ -17,12 +17,11 @@ use super::phase::{Hold, SeenOrders};
 use super::problem::Problem;
 use super::record::{self, Trigger};
 use super::service_clock::Timestamp;
-use super::settings::Settings;
+use super::settings::{ORDERS_EVERY, Settings};
 use super::side_blob_rules::{self, CANDIDATE};
 use super::steering::GivingUp;
-use super::text::{LONGEST_NAME, decoded, encoded, fit};
+use super::text::{LONGEST_NAME, decoded, encoded, fit, is_order_id};
 use crate::mutants::mutant;
-use placing::is_id;
 use tenure_azure::answer::{Answer, Class, Properties};
 use tenure_azure::metadata::Metadata;
 use tenure_azure::name::SideBlob;
@@ -31,9 +30,6 @@ use tenure_base::prelude::*;
 
 /// The most triggers that may wait.
 const MOST: usize = 8;
-
-/// The time between two reads of a leader, unless its host sets another one.
-pub(super) const EVERY: Duration = Duration::from_secs(10);
 
 /// The time until the next read after a hint.
 const HINTED: Duration = Duration::from_secs(1);
@@ -78,11 +74,6 @@ struct Transfer {
     to: Option<String>,
 }
 
-/// Returns true if leaders with these settings read orders.
-pub(super) fn are_read(settings: &Settings) -> bool {
-    settings.orders.is_some() && settings.election.may_have_side_blobs()
-}
-
 /// Reads soon, since there may be new orders.
 pub(super) fn hinted(hold: &mut Hold, now: Moment) {
     let seen = &mut hold.orders;
@@ -110,7 +101,7 @@ pub(super) fn read(
     let again = match class {
         None | Some(Class::Unavailable | Class::Nonsense) => UNANSWERED,
         Some(Class::Refused) => FORBIDDEN,
-        _ => settings.orders.unwrap_or(EVERY),
+        _ => settings.orders.unwrap_or(ORDERS_EVERY),
     };
     let mut transfer = None;
     match class {
@@ -193,7 +184,7 @@ impl Orders {
         let trigger = |word: &str| {
             let (id, asked) = word.split_once('@')?;
             let asked = Timestamp(asked.parse::<u64>().ok()?.checked_mul(1_000_000)?);
-            is_id(id).then(|| Trigger { id: id.into(), asked })
+            is_order_id(id).then(|| Trigger { id: id.into(), asked })
         };
         let triggers = unknown.remove(TRIGGERS).unwrap_or_default();
         let triggers = triggers.split(',').filter(|word| !word.is_empty());
@@ -204,7 +195,7 @@ impl Orders {
         let to = unknown.remove(TRANSFER_TO);
         let transfer = match id {
             None => None,
-            Some(id) if is_id(&id) => Some(Transfer {
+            Some(id) if is_order_id(&id) => Some(Transfer {
                 id,
                 term: term?.parse().ok()?,
                 placed: Timestamp::parse(&decoded(&placed?)?)?,

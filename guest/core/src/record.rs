@@ -17,6 +17,7 @@ mod triggers;
 mod turns;
 
 pub(super) use judge::{Judged, Unusable};
+pub(crate) use triggers::is_current;
 pub use triggers::{Trigger, TriggerState, Triggers};
 pub(crate) use turns::Kind;
 pub use turns::{End, Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Started};

@@ -11,7 +11,6 @@ use chrono::{DateTime, Utc};
 use super::agenda::Agenda;
 use super::environment::{Environment, SecretFile};
 use super::failure_policy::FailurePolicy;
-use super::orders;
 use super::text::{LONGEST_ADDRESS, LONGEST_NAME, is_plain};
 use super::timings::{Setting, Timings, Wanted};
 use account::Chosen;
@@ -113,6 +112,9 @@ const TURN_TIMEOUT: RangeInclusive<Duration> =
 const COOL_DOWN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 const MOST_FAILURES: u32 = 1000;
 const LONGEST_TENURE: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// The time between two reads of orders, unless the host sets another one.
+pub(super) const ORDERS_EVERY: Duration = Duration::from_secs(10);
 
 /// The lease of a single invocation, which does not renew beside its turn.
 const ONE_SHOT_LEASE: Duration = Duration::from_secs(60);
@@ -234,6 +236,11 @@ impl Settings {
         reader.settings()
     }
 
+    /// Returns true if a leader with these settings reads orders.
+    pub(super) fn reads_orders(&self) -> bool {
+        self.orders.is_some() && self.election.may_have_side_blobs()
+    }
+
     /// What the host must allow, and people should know. `now` is the time of day.
     pub fn needs(&self, now: DateTime<Utc>) -> Needs {
         let mut needs = Needs {
@@ -313,8 +320,8 @@ impl<'e> Reader<'e> {
     fn orders(&self) -> Option<Duration> {
         match self.get(Settings::ORDERS).as_deref() {
             Some("never") => None,
-            Some(every) => Some(parse_duration(every).unwrap_or(orders::EVERY)),
-            None => Some(orders::EVERY),
+            Some(every) => Some(parse_duration(every).unwrap_or(ORDERS_EVERY)),
+            None => Some(ORDERS_EVERY),
         }
     }
 

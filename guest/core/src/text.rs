@@ -14,6 +14,9 @@ pub(super) const LONGEST_NAME: usize = 128;
 /// The longest reason of a failure, in bytes.
 pub(super) const LONGEST_REASON: usize = 200;
 
+/// The longest id of an order, in characters.
+const LONGEST_ID: usize = 64;
+
 /// The longest address of a candidate, in bytes.
 pub(super) const LONGEST_ADDRESS: usize = 256;
 
@@ -80,4 +83,10 @@ pub(super) fn is_fit(text: &str, longest: usize) -> bool {
 pub(super) fn fit(value: &str, longest: usize) -> Option<String> {
     let short = value.len() <= 3 * longest;
     decoded(value).filter(|text| short && is_fit(text, longest))
+}
+
+/// Returns true if an order may have this id.
+pub fn is_order_id(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=LONGEST_ID).contains(&text.len()) && text.bytes().all(plain)
 }

@@ -46,6 +46,8 @@ pub struct History {
     pub begins_with_record: bool,
     /// Transfers through the account, by their number.
     pub transfers: Vec<Transfer>,
+    /// How long a turn may take.
+    pub turn_timeout: Option<Millis>,
     /// Lease ids that strangers announced, and in which term.
     pub planted: Vec<(u128, u64)>,
 }

@@ -10,7 +10,7 @@ use tenure_core::mutants::Mutant;
 use super::{Fidelity, Options};
 
 /// The invariants of the protocol, and the rules of progress: each of them some seeded bug must break.
-pub const INVARIANTS: [&str; 19] = [
+pub const INVARIANTS: [&str; 21] = [
     "I1",
     "I2",
     "I3",
@@ -23,6 +23,8 @@ pub const INVARIANTS: [&str; 19] = [
     "claim",
     "outcome",
     "outcomes",
+    "stalled",
+    "turn",
     "give back",
     "hand over",
     "hint",

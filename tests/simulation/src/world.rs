@@ -103,6 +103,7 @@ impl World {
             every: plan.every * 1_000_000_000,
             rules: plan.rules,
             epoch: service.epoch(),
+            turn_timeout: plan.turn_timeout.map(|seconds| seconds * 1_000),
             rotates: plan.traits.has(Trait::Rotation),
             begins_with_record: plan.beginning == Beginning::Record,
             ..History::default()

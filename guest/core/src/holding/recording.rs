@@ -309,7 +309,11 @@ fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
         past_due: claim.past_due,
         missed: claim.missed,
         valid_for: hold.valid_until.saturating_sub(context.started),
-        time_limit: context.settings.failure_policy.turn_timeout,
+        time_limit: context
+            .settings
+            .failure_policy
+            .turn_timeout
+            .filter(|_| !mutant!(TurnWithoutLimit)),
     };
     context.state.turn = Some(turn.clone());
     context.state.turn_began = context.now;

@@ -10,7 +10,7 @@ use super::super::record::{Judged, Record, Refusal, Trigger, TriggerState};
 use super::super::service_clock::Timestamp;
 use super::super::settings::Settings;
 use super::super::slots::Schedule;
-use super::super::text::{LONGEST_NAME, is_fit};
+use super::super::text::{LONGEST_NAME, is_fit, is_order_id};
 use super::{MOST, Orders, Transfer};
 use crate::mutants::mutant;
 use tenure_azure::answer::{Answer, Class, LeaseState};
@@ -18,16 +18,7 @@ use tenure_azure::name::SideBlob;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
-/// The longest id of an order, in characters.
-const LONGEST_ID: usize = 64;
-
 const MILLISECOND: Duration = Duration::from_millis(1);
-
-/// Returns true if an order may have this id.
-pub fn is_id(text: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    (1..=LONGEST_ID).contains(&text.len()) && text.bytes().all(plain)
-}
 
 /// The next step of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,7 +120,7 @@ fn refused<T>(class: ProblemClass, detail: impl Into<String>) -> Result<T, Probl
 
 /// Refuses what no leader could read.
 fn judge(id: &str, settings: &Settings) -> Result<(), Problem> {
-    if !is_id(id) {
+    if !is_order_id(id) {
         return refused(
             ProblemClass::Configuration,
             "the id of an order has 1 to 64 letters, digits, dots, hyphens and underscores",

@@ -3,10 +3,9 @@
 use core::time::Duration;
 
 use super::super::failover::Failover;
-use super::super::orders::is_order_id;
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
-use super::super::text::{LONGEST_NAME, LONGEST_REASON, decoded, fit};
+use super::super::text::{LONGEST_NAME, LONGEST_REASON, decoded, fit, is_order_id};
 use super::turns::{Outcome, Started};
 use super::{Beat, FAILED, REFUSED, Refusal};
 use tenure_azure::metadata::Metadata;

@@ -6,7 +6,6 @@ use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
 use super::super::text::fingerprint;
 use super::turns::{Outcome, Started};
-use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
@@ -59,6 +58,11 @@ pub enum TriggerState {
     Missing,
 }
 
+/// Returns true if it was placed within the hour, on both sides of now.
+pub(crate) fn is_current(trigger: &Trigger, now: Timestamp) -> bool {
+    now.since(trigger.asked) <= EXPIRES && trigger.asked.since(now) <= EXPIRES
+}
+
 impl Triggers {
     /// Those that were asked for up to then have had their chance. What lies further ahead than a trigger
     /// counts for was not written by a candidate.
@@ -67,17 +71,18 @@ impl Triggers {
         Some(asked).filter(|asked| asked.since(now) <= EXPIRES)
     }
 
-    /// Whether a trigger that waits may be claimed.
+    /// Returns true if a trigger that waits may be claimed.
     pub(crate) fn lets(&self, trigger: &Trigger, now: Timestamp) -> bool {
-        let Trigger { id, asked } = trigger;
-        let current = now.since(*asked) <= EXPIRES && asked.since(now) <= EXPIRES;
-        let old = self.mark(now).is_some_and(|mark| *asked <= mark);
-        let known = self.know(id) && !mutant!(TriggerIdsForgotten);
-        current && !known && (!old || mutant!(TriggerInstantIgnored))
+        is_current(trigger, now) && !self.is_older(trigger, now) && !self.knows(&trigger.id)
     }
 
-    /// Whether a trigger of that id was claimed.
-    fn know(&self, id: &str) -> bool {
+    /// Returns true if it was placed no later than the newest on record.
+    pub(crate) fn is_older(&self, trigger: &Trigger, now: Timestamp) -> bool {
+        self.mark(now).is_some_and(|mark| trigger.asked <= mark)
+    }
+
+    /// Returns true if a trigger of that id was claimed.
+    pub(crate) fn knows(&self, id: &str) -> bool {
         let newest = self.newest.as_ref().is_some_and(|newest| newest.id == id);
         newest || self.earlier.iter().any(|(known, _)| *known == fingerprint(id))
     }

@@ -14,6 +14,7 @@ mod giving_back;
 mod handing_over;
 mod hints;
 mod leases;
+mod limits;
 mod listing;
 mod liveness;
 mod overlap;
@@ -63,6 +64,7 @@ pub fn judge(history: &History, class: Class) -> Vec<Violation> {
     violations.extend(leases::i8(history));
     violations.extend(beats::i9(history));
     violations.extend(fields::kept(history));
+    violations.extend(limits::limits(history));
     violations.extend(progress::progress(history));
     violations.extend(giving_back::giving_back(history));
     violations.extend(handing_over::handing_over(history));
