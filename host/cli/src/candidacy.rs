@@ -330,7 +330,7 @@ async fn trigger(
 /// The coordinating election is not asked for a turn.
 fn no_turns() -> Problem {
     let detail = "the coordinating election runs no turns; trigger the election of one share, \
-                  BLOB.share.SPLIT.INDEX-of-COUNT (`tenure shares --json` has split and count)";
+                  BLOB.share.SPLIT.INDEX-of-COUNT (`tenure status --json` has split and count)";
     Problem { class: ProblemClass::Order, detail: detail.to_owned() }
 }
 

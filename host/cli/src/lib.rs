@@ -7,7 +7,6 @@
 mod args;
 mod break_lease;
 mod candidacy;
-mod candidates;
 mod check;
 mod compiling;
 mod complaint;
@@ -22,7 +21,6 @@ mod doctor;
 mod engine;
 mod exposed;
 mod handler;
-mod history;
 #[doc(hidden)]
 pub mod inputs;
 mod judged;
@@ -45,7 +43,6 @@ mod run;
 #[cfg_attr(not(target_os = "linux"), path = "service_manager/none.rs")]
 mod service_manager;
 mod settings;
-mod shares;
 mod signals;
 mod spans;
 mod status;
@@ -66,7 +63,6 @@ mod trigger;
 mod understood;
 mod variables;
 mod version;
-mod watch;
 mod zones;
 
 use args::{Arguments, Command};
@@ -116,12 +112,6 @@ fn obey() -> ExitCode {
         }
         Command::Check => with_runtime(2, |runtime| runtime.block_on(check::check(line))),
         Command::Status => with_runtime(1, |runtime| runtime.block_on(status::status(line))),
-        Command::Watch => with_runtime(1, |runtime| runtime.block_on(watch::watch(line))),
-        Command::History => with_runtime(1, |runtime| runtime.block_on(history::history(line))),
-        Command::Candidates => {
-            with_runtime(1, |runtime| runtime.block_on(candidates::candidates(line)))
-        }
-        Command::Shares => with_runtime(1, |runtime| runtime.block_on(shares::shares(line))),
         Command::Reshare => with_runtime(1, |runtime| runtime.block_on(reshare::reshare(line))),
         Command::Doctor => with_runtime(1, |runtime| runtime.block_on(doctor::doctor(line))),
         Command::ResetSlot => {

@@ -11,7 +11,6 @@ use std::time::Duration;
 use tenure::clock::BootClock;
 use tenure::component::{ComponentError, ElectionComponent};
 use tenure::contract::{Problem, Snapshot};
-use tenure::program::shares::{Answer, Ask, Plan, SharesStore};
 use tenure::settings::names;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -127,16 +126,6 @@ pub(super) async fn look(line: &CommandLine) -> Result<Looks, ExitCode> {
     let looks = some_at_a_time(each.into_iter().map(Subject::look)).await;
     let each = looks.into_iter().collect::<Result<_, _>>().map_err(fail)?;
     Ok(Looks { each, all_of_a_file, json })
-}
-
-/// The plan that is kept beside the election of a component that was checked; none where there is none, or it cannot
-/// be read.
-pub(super) async fn plan(component: &Arc<ElectionComponent>) -> Option<Plan> {
-    let store = SharesStore::of(component.clone(), String::new());
-    match store.ask(&Ask::ReadPlan(None)).await.ok()?.answer {
-        Answer::Plan(plan, _) => Some(plan),
-        _ => None,
-    }
 }
 
 /// What comes of each, in their order.

@@ -72,7 +72,7 @@ pub(super) async fn reshare(line: &CommandLine) -> ExitCode {
             (_, Some(problem)) => {
                 let (class, detail) = (class_name(problem.class), printable(&problem.detail));
                 eprint(format_args!(
-                    "tenure: {class}: {detail}; tenure shares shows whether it was asked for\n"
+                    "tenure: {class}: {detail}; tenure status shows whether it was asked for\n"
                 ));
                 return ExitCode::from(NOT_DONE);
             }
@@ -115,7 +115,7 @@ fn done(election: &str, count: u32, led: bool) -> String {
         }
     };
     format!(
-        "{count} shares of {election} were asked for. {next}. To see the progress: tenure shares {election}\n"
+        "{count} shares of {election} were asked for. {next}. To see the progress: tenure status {election}\n"
     )
 }
 
@@ -141,7 +141,7 @@ mod tests {
         assert!(told.contains("each of its 8 shares") && told.contains("split into 5."), "{told}");
         let told = done("jobs/orders", 5, true);
         assert!(
-            told.ends_with("tenure shares jobs/orders\n")
+            told.ends_with("tenure status jobs/orders\n")
                 && told.contains("The coordinator closes")
         );
         assert!(done("jobs/orders", 5, false).contains("There is no coordinator now"));

@@ -12,7 +12,7 @@ pub fn seen_lately(candidate: &Listed, now: u64) -> bool {
     now.saturating_sub(candidate.seen) <= LATELY
 }
 
-/// One object of `tenure candidates --json` and of `/candidates`. `now` is in nanoseconds since 1970.
+/// One object of `candidates` in `tenure status --json`, and of `/candidates`. `now` is in nanoseconds since 1970.
 #[must_use]
 pub fn candidate_as_json(candidate: &Listed, now: u64) -> Value {
     let Listed { name, address, ready, failover, seen } = candidate;

@@ -17,7 +17,7 @@ pub(super) struct Narrator {
 const OF_LIST: [&str; 2] = ["read candidates", "write candidates"];
 
 /// What is told where they are not permitted.
-const UNLISTED: &str = "this candidate is missing from tenure candidates, since its credential may not read and \
+const UNLISTED: &str = "this candidate is missing from the list of candidates, since its credential may not read and \
                         write beside the election's blob; nothing else needs that list";
 
 impl Narrator {

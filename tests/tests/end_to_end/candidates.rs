@@ -1,4 +1,4 @@
-//! `tenure candidates`: who was seen lately, by what candidates leave beside the election's blob.
+//! The candidates that `tenure status` shows, by what they leave beside the election's blob.
 
 use std::path::Path;
 use std::process::Output;
@@ -18,7 +18,7 @@ const SOON: Duration = tenure_tests::PATIENCE;
 
 async fn candidates(group: &Group, more: &[&str]) -> Output {
     let mut command = Command::new(PROGRAM);
-    command.args(["candidates", &group.election]).args(more);
+    command.args(["status", &group.election]).args(more);
     group.access.give(&mut command);
     timeout(SOON, command.output()).await.unwrap().unwrap()
 }
@@ -32,10 +32,12 @@ async fn listed(group: &Group, count: usize) -> Vec<Value> {
     let asked = async {
         loop {
             let output = candidates(group, &["--json"]).await;
-            let told = object(&output)["candidates"].as_array().unwrap().clone();
-            if told.len() == count {
-                assert_eq!(output.status.code(), Some(0));
-                return told;
+            let told = object(&output);
+            let listed = told["candidates"].as_array().unwrap().clone();
+            if listed.len() == count {
+                let expected = if told["leader"].is_null() { 1 } else { 0 };
+                assert_eq!(output.status.code(), Some(expected));
+                return listed;
             }
             sleep(Duration::from_millis(200)).await;
         }
@@ -49,7 +51,11 @@ async fn contend_and_are_listed(store: Store) {
     group.warm_up().await.unwrap();
     let nobody = candidates(&group, &[]).await;
     assert_eq!(nobody.status.code(), Some(1), "{nobody:?}");
-    assert!(String::from_utf8_lossy(&nobody.stdout).starts_with("No candidate was seen"));
+    let shown = String::from_utf8_lossy(&nobody.stdout).into_owned();
+    assert!(
+        shown.contains("no candidate has run yet") && !shown.contains("candidate  state"),
+        "{shown}"
+    );
 
     // Nobody takes over, and a store that stands still for a while is no problem.
     let patient = ["--lease", "60s", "--request-timeout", "15s"];
@@ -65,7 +71,7 @@ async fn contend_and_are_listed(store: Store) {
     assert_eq!((&told[0]["ready"], &told[1]["ready"]), (&true.into(), &true.into()));
     let text = candidates(&group, &[]).await;
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.starts_with("candidate  state     failover  seen"), "{text}");
+    assert!(text.contains("\n\ncandidate  state     failover  seen"), "{text}");
     assert_eq!((ada.count("stood-down"), ada.count("problem")), (0, 0), "{}", ada.transcript());
     assert_eq!(ben.count("problem"), 0, "{}", ben.transcript());
 }
@@ -93,11 +99,18 @@ async fn who_may_not_write_there_says_so_once_and_contends_all_the_same() {
     let scope = Scope::Blob { container: container.into(), blob: blob.into() };
     let access = Access::with(with_sas(&group.connection_string, scope, "rw"));
     let ben = group.start_with("ben", &access, Path::new(BEAT_HANDLER), &[]).unwrap();
+    let mut status = Command::new(PROGRAM);
+    status.args(["status", &group.election]);
+    access.give(&mut status);
+    let status = timeout(SOON, status.output()).await.unwrap().unwrap();
+    let shown = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert_eq!(status.status.code(), Some(0), "{status:?}");
+    assert!(shown.contains("the list of candidates could not be read (refused): "), "{shown}");
     let told = |line: &Line| {
         line.event["detail"]
             .as_str()
             .unwrap_or("")
-            .contains("this candidate is missing from tenure candidates")
+            .contains("this candidate is missing from the list of candidates")
     };
     timeout(SOON, ben.line_where(told)).await.unwrap();
     ada.terminate(SOON).await.unwrap();

@@ -223,7 +223,7 @@ async fn what_is_refused_and_what_fails_shows_no_secret() {
         for subcommand in [
             &["status", "--election", "leases/leader"][..],
             &["status", "--election", "leases/leader", "--json"],
-            &["history", "--election", "leases/leader"],
+            &["status", "--history", "--election", "leases/leader"],
             &["doctor", "--election", "leases/leader"],
             &["doctor", "--election", "leases/leader", "--json"],
             &["reset-slot", "--election", "leases/leader", "--yes"],

@@ -1,4 +1,4 @@
-//! Who looks on without taking part: `tenure watch`, and what `tenure status` says of this machine.
+//! `tenure status`: what it follows with `--watch`, and what it says of turns, former leaders and this machine.
 
 use crate::PROGRAM;
 use std::process::Stdio;
@@ -14,7 +14,7 @@ const SOON: Duration = tenure_tests::PATIENCE;
 
 fn watch(group: &Group, more: &[&str]) -> Command {
     let mut watch = Command::new(PROGRAM);
-    watch.args(["watch", "--election", &group.election, "--interval", "200ms"]).args(more);
+    watch.args(["status", "--watch", &group.election, "--interval", "200ms"]).args(more);
     group.access.give(&mut watch);
     watch.stdin(Stdio::null());
     watch
@@ -115,7 +115,7 @@ async fn an_interval_that_cannot_be_is_told_with_the_rest() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     let mut command = Command::new(PROGRAM);
-    command.args(["watch", "--election", "nothing", "--interval", "1ms"]);
+    command.args(["status", "--watch", "--election", "nothing", "--interval", "1ms"]);
     group.access.give(&mut command);
     let output = command.output().await.unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -130,7 +130,7 @@ async fn what_cannot_be_written_is_no_success() {
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
     for arguments in
-        [&["status"][..], &["status", "--json"], &["history"], &["doctor", "--json"], &["watch"]]
+        [&["status"][..], &["status", "--json"], &["doctor", "--json"], &["status", "--watch"]]
     {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let mut command = Command::new(PROGRAM);
@@ -180,26 +180,32 @@ async fn history_shows_who_led_before() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
-    let history = async || {
+    let history = async |more: &[&str]| {
         let mut command = Command::new(PROGRAM);
-        command.args(["history", "--json", "--election", &group.election]).stdin(Stdio::null());
+        command.args(["status", "--history", &group.election]).args(more).stdin(Stdio::null());
         group.access.give(&mut command);
         let output = command.output().await.unwrap();
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        (output.status.code(), told)
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    assert_eq!(history().await.0, Some(1), "nobody ever led");
+    let (code, shown) = history(&[]).await;
+    assert_eq!(code, Some(1), "nobody ever led");
+    assert!(shown.contains("\n\nNobody has led yet.\n"), "{shown}");
     let mut terms = Vec::new();
     for name in ["ada", "ben", "cleo"] {
         let mut candidate = group.start(name, &[]).unwrap();
         terms.push(candidate.event("elected", SOON).await.term());
         candidate.terminate(SOON).await.unwrap();
     }
-    let (code, told) = history().await;
-    assert_eq!(code, Some(0));
+    let (code, shown) = history(&[]).await;
+    assert_eq!(code, Some(1), "nobody leads: {shown}");
+    let (_, table) = shown.split_once("\nterm ").unwrap_or_else(|| panic!("{shown}"));
+    let names = table.lines().skip(1).filter_map(|line| line.split_whitespace().last());
+    assert_eq!(names.take(3).collect::<Vec<_>>(), ["cleo", "ben", "ada"], "{shown}");
+    let told: Value = serde_json::from_str(&history(&["--json"]).await.1).unwrap();
+    assert_eq!(told["last_leader"]["name"], "cleo");
     let names: Vec<_> =
-        told["leaders"].as_array().unwrap().iter().map(|leader| &leader["name"]).collect();
-    assert_eq!(names, ["cleo", "ben", "ada"]);
-    assert_eq!(told["leaders"][2]["term"], terms[0]);
-    assert_eq!((&told["leading"], &told["changes"]), (&false.into(), &3.into()));
+        told["history"].as_array().unwrap().iter().map(|leader| &leader["name"]).collect();
+    assert_eq!(names, ["ben", "ada"]);
+    assert_eq!(told["history"][1]["term"], terms[0]);
+    assert_eq!((&told["leader"], &told["changes"]), (&Value::Null, &3.into()));
 }

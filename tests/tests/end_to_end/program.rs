@@ -338,7 +338,7 @@ fn a_list_without_names_is_nothing_to_watch() {
     std::fs::write(&file, list).unwrap();
     let (listener, connection_string) = silent_store();
     for json in [&[][..], &["--json"]] {
-        let arguments = [&["watch", "--config", file.to_str().unwrap()], json].concat();
+        let arguments = [&["status", "--watch", "--config", file.to_str().unwrap()], json].concat();
         let output = tenure(&arguments, Some(&connection_string));
         let said = text(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");

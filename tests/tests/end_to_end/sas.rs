@@ -70,8 +70,8 @@ async fn a_sas_for_reading_shows_the_election_and_cannot_contend() {
         access.give(&mut command);
         command
     };
-    for arguments in [["status"], ["history"]] {
-        let output = command(&arguments).output().await.unwrap();
+    for arguments in [&["status"][..], &["status", "--history"]] {
+        let output = command(arguments).output().await.unwrap();
         let shown = String::from_utf8_lossy(&output.stdout);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");

@@ -119,7 +119,7 @@ killed; most renewals extend it.
 While the command runs, this process passes on the signals that it gets: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 \
 and SIGUSR2. While it waits, they end the waiting.
 
-The lock is an election's blob, so `tenure status`, `history` and `break` work on it. No other election should use it.
+The lock is an election's blob, so `tenure status` and `tenure break` work on it. No other election should use it.
 
 Exit codes: the command's own; 128 plus the signal number, if a signal ended the command or the waiting; 75 the lock \
 was not acquired in time, or at once with --if-free, and nothing was run (it is held, or the account did not answer: \
@@ -154,17 +154,22 @@ Exit codes: 0 all is well; 1 the settings are right, but the account did not ans
 setting is wrong, or the blob cannot be used.";
 
 pub(super) const STATUS_HELP: &str = "\
-With --config and without a name it shows all elections of the file as one table: those that cannot be read, those \
-that nobody leads and those whose last turn failed come first.
+It only reads. Below the rows it shows the candidates that were seen in the last half hour, and for split work the \
+shares: who holds which, and which move. A member with `no sign` has left or died. The actual holders of more than \
+1,000 shares are not read.
 
-Exit codes: 0 somebody leads; 1 nobody does; 2 it could not be found out, or a setting is wrong. Of several \
-elections, the worst.";
+  tenure status jobs/nightly
+  tenure status --config tenure.toml
 
-pub(super) const WATCH_HELP: &str = "\
-It only reads, and takes no part. It misses changes that come and go between two reads.
+With --config and without an election it shows all elections of the file as one table. Those that cannot be read, \
+those that nobody leads and those whose last turn failed come first.
 
-It ends with SIGINT (Ctrl-C) or SIGTERM, or when nobody reads any more. Exit codes: 0 it was ended; 2 something is \
-wrong with the settings.";
+With --watch it writes a line for each change of the leader, the lease, the turns and the problems. It misses \
+changes that come and go between two reads. It ends with SIGINT (Ctrl-C) or SIGTERM, or when its output is closed.
+
+Exit codes: 0 somebody leads, and each share is held by the member that should hold it; 1 nobody leads, or a share \
+is not held as planned; 2 a setting is wrong, no candidate can lead, or something that decides between 0 and 1 could \
+not be read. Of several elections, the worst. With --watch: 0 it was ended; 2 a setting is wrong.";
 
 pub(super) const DOCTOR_HELP: &str = "\
 It connects to the storage account, and tries each request that a candidate sends. It does so on an empty blob of \
@@ -178,29 +183,6 @@ nothing.
 Exit codes: 0 all is well, for an emulator too; 1 there are warnings; 2 something failed, or a setting is wrong; 130 \
 it was interrupted.";
 
-pub(super) const HISTORY_HELP: &str = "\
-The record on the blob keeps the newest leaders, ten at most.
-
-Exit codes: 0 somebody led; 1 nobody ever did; 2 it could not be found out, or a setting is wrong.";
-
-pub(super) const CANDIDATES_HELP: &str = "\
-Each candidate leaves its name in the blob BLOB.candidates beside the election's, soon after it starts and about \
-every eleven minutes, if its credential lets it. One that has ended stays on the list for half an hour. There is \
-room for some eighty candidates with addresses; of more, only those seen last are shown. To see who leads, use \
-`tenure status`. A candidate that an operator paused is shown as not ready too.
-
-Exit codes: 0 somebody was seen; 1 nobody was; 2 it could not be found out, or a setting is wrong.";
-
-pub(super) const SHARES_HELP: &str = "\
-The plan beside the election's blob says who should hold each share; the coordinator writes it. Each share is an \
-election of its own, BLOB.share.S.I-of-n for share I of the S-th split; its record says who holds it, and since when. \
-A share moves when its holder is not the one in the plan, or when it has none. A member with `no sign` has no sign of \
-life: it has left or died, and the plan will drop it. With more than 1,000 shares, only the plan is shown.
-
-Exit codes: 0 each share is held by the member that should hold it (with more than 1,000 shares: the plan names a \
-member for each, and all members show signs of life); 1 some share is not held by its \
-planned member, another number of shares was requested, or the election has no plan; 2 it could not be found out, or a setting is wrong.";
-
 pub(super) const RESHARE_HELP: &str = "\
 All work stops in all processes, since two splits must not run side by side. The coordinator closes each \
 share, so that a process that was frozen cannot win it later. Then it plans the new ones. They are new elections: \
@@ -209,7 +191,7 @@ only.
 
   tenure reshare jobs/orders --shares 64
 
-It asks for confirmation first. `tenure shares` shows the progress.
+It asks for confirmation first. `tenure status` shows the progress.
 
 Exit codes: 0 the new number was requested, was requested before, or is already in force; 1 it was not requested, or \
 that is not known; 2 something was wrong with the settings, the plan could not be read or there is none yet, or it was not confirmed.";

@@ -15,9 +15,8 @@ use super::version::VERSION;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use help::{
-    BREAK_HELP, CANDIDATES_HELP, CHECK_HELP, DOCTOR_HELP, EXAMPLES, HISTORY_HELP, LOCK_HELP,
-    OBSERVE_HELP, PAUSE_HELP, RESET_SLOT_HELP, RESHARE_HELP, RUN_HELP, SHARES_HELP, STATUS_HELP,
-    STEER_HELP, TRIGGER_HELP, WATCH_HELP,
+    BREAK_HELP, CHECK_HELP, DOCTOR_HELP, EXAMPLES, LOCK_HELP, OBSERVE_HELP, PAUSE_HELP,
+    RESET_SLOT_HELP, RESHARE_HELP, RUN_HELP, STATUS_HELP, STEER_HELP, TRIGGER_HELP,
 };
 use std::ffi::OsString;
 
@@ -47,27 +46,15 @@ pub(super) enum Command {
     /// Follows elections without contending, and answers applications that ask who leads
     #[command(after_help = OBSERVE_HELP)]
     Observe,
-    /// Shows who leads
+    /// Shows who leads, the turns, the candidates and the shares
     #[command(after_help = STATUS_HELP)]
     Status,
-    /// Shows what changes: who leads, the lease, turns, problems
-    #[command(after_help = WATCH_HELP)]
-    Watch,
     /// Tests from this machine everything that an election needs, and says what is wrong and what to do
     #[command(after_help = DOCTOR_HELP)]
     Doctor,
-    /// Shows who led, the newest first
-    #[command(after_help = HISTORY_HELP)]
-    History,
     /// Removes from the record a claimed slot in the future, which keeps all turns waiting
     #[command(after_help = RESET_SLOT_HELP)]
     ResetSlot,
-    /// Shows the candidates that were seen in the last half hour
-    #[command(after_help = CANDIDATES_HELP)]
-    Candidates,
-    /// Shows who holds which shares of split work, and what moves
-    #[command(after_help = SHARES_HELP)]
-    Shares,
     /// Asks for another number of shares
     #[command(after_help = RESHARE_HELP)]
     Reshare,
@@ -108,7 +95,11 @@ pub(super) enum Command {
 
 /// The program with the options that the table has for its commands.
 pub(super) fn program(table: &[&'static Setting]) -> clap::Command {
-    Arguments::command().mut_subcommands(|command| with_options(command, table))
+    let program = Arguments::command().mut_subcommands(|command| with_options(command, table));
+    program.mut_subcommand("status", |status| {
+        let status = status.mut_arg("watch", |watch| watch.conflicts_with("history"));
+        status.mut_arg("interval", |interval| interval.requires("watch"))
+    })
 }
 
 /// What clap says against a command line, with a better tip where it is known what was meant.

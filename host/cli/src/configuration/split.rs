@@ -29,7 +29,7 @@ impl Split {
     pub(crate) fn note(self, member: &str) -> String {
         format!(
             "the work is split into {} shares, unless others agreed on another number before; this process takes \
-             part as {member}, and no other process may have that name. To see who holds which: tenure shares",
+             part as {member}, and no other process may have that name. To see who holds which: tenure status",
             self.count
         )
     }

@@ -11,7 +11,11 @@ use tenure::contract;
 
 /// Settings of a command as these arguments give them, and nobody complained yet.
 fn of_command(command: &str, arguments: &[&str]) -> Configuration {
-    let required: &[&str] = if command == "pause" { &["--at", "http://a"] } else { &[] };
+    let required: &[&str] = match command {
+        "pause" => &["--at", "http://a"],
+        "status" => &["--watch"],
+        _ => &[],
+    };
     let all = ["tenure", command].into_iter().chain(required.iter().copied());
     let all = all.chain(arguments.iter().copied());
     let matches = program(TABLE).try_get_matches_from(all).unwrap();
@@ -141,7 +145,7 @@ fn durations_are_judged_at_their_bounds() {
             &[("0s", 0.0), ("2.5s", 2.5), ("1h", HOUR), (" 1m 30s ", 90.0)][..],
             &["5", "soon", "1h 1ms", "99999999999999999999s"][..],
         ),
-        ("watch", &INTERVAL, &[("200ms", 0.2), ("1h", HOUR)], &["199ms", "1h 1ms", "2"]),
+        ("status", &INTERVAL, &[("200ms", 0.2), ("1h", HOUR)], &["199ms", "1h 1ms", "2"]),
         ("break", &PERIOD, &[("0s", 0.0), ("60s", 60.0)], &["60s 1ms", "-5s", "much"]),
     ] {
         let option = setting.option();
@@ -157,7 +161,7 @@ fn durations_are_judged_at_their_bounds() {
             assert_eq!(sources(&configuration), [format!("{option} {text}")]);
         }
     }
-    assert_eq!(of_command("watch", &[]).duration(&INTERVAL), None);
+    assert_eq!(of_command("status", &[]).duration(&INTERVAL), None);
     let mut secret = given(&["--grace", "AccountKey=c2VjcmV0"]);
     assert_eq!(secret.duration(&GRACE), None);
     assert!(!format!("{:?}", secret.complaints).contains("c2VjcmV0"));

@@ -15,18 +15,7 @@ const RUN_AND_LOCK: &[&str] = &["run", "check", "lock"];
 const RUN_AND_OBSERVE: &[&str] = &["run", "check", "observe"];
 /// Those that keep a log, and know who leads.
 const LASTING: &[&str] = &["run", "check", "lock", "observe"];
-const RUN_AND_LOOKS: &[&str] = &[
-    "run",
-    "check",
-    "lock",
-    "observe",
-    "status",
-    "watch",
-    "doctor",
-    "history",
-    "candidates",
-    "shares",
-];
+const RUN_AND_LOOKS: &[&str] = &["run", "check", "lock", "observe", "status", "doctor"];
 const RUN_AND_ORDERS: &[&str] =
     &["run", "check", "resign", "transfer", "pause", "resume", "trigger"];
 /// Those that read the file.
@@ -36,28 +25,20 @@ const OF_THE_FILE: &[&str] = &[
     "lock",
     "observe",
     "status",
-    "watch",
     "doctor",
-    "history",
-    "candidates",
-    "shares",
     "reshare",
     "reset-slot",
     "trigger",
     "break",
 ];
 /// Those that can answer in JSON.
-const TELLING: &[&str] = &["check", "status", "watch", "doctor", "history", "candidates", "shares"];
+const TELLING: &[&str] = &["check", "status", "doctor"];
 /// Those that meet one election, which can be named without its option.
 const OF_ONE: &[&str] = &[
     "lock",
     "observe",
     "status",
-    "watch",
     "doctor",
-    "history",
-    "candidates",
-    "shares",
     "reshare",
     "reset-slot",
     "resign",
@@ -74,11 +55,7 @@ const ALL: &[&str] = &[
     "lock",
     "observe",
     "status",
-    "watch",
     "doctor",
-    "history",
-    "candidates",
-    "shares",
     "reshare",
     "reset-slot",
     "resign",
@@ -650,10 +627,18 @@ settings! {
         help: "Does not wait: if the lock is not free, the exit code is 75, and the command was not run",
         heading: OTHERS, ..ROW
     };
+    WATCH = Setting {
+        name: "watch", kind: Kind::Switch, commands: &["status"],
+        help: "Follows the election: writes one line per change until Ctrl-C", heading: OTHERS, ..ROW
+    };
+    HISTORY = Setting {
+        name: "history", kind: Kind::Switch, commands: &["status"],
+        help: "Also lists the former leaders, ten at most", heading: OTHERS, ..ROW
+    };
     INTERVAL = Setting {
-        name: "interval", kind: Kind::Duration, commands: &["watch"],
+        name: "interval", kind: Kind::Duration, commands: &["status"],
         range: Range::Durations(Duration::from_millis(200)..=seconds(HOUR)), default: "2s",
-        help: "How often to read the record",
+        help: "With --watch, how often to read the record",
         advice: "each read is a request that costs money; 2s shows changes soon enough",
         heading: OTHERS, ..ROW
     };
@@ -688,7 +673,7 @@ settings! {
     };
     JSON = Setting {
         name: "json", kind: Kind::Switch, commands: TELLING,
-        help: "Writes JSON instead of text: one object, or with watch one per line", heading: OTHERS, ..ROW
+        help: "Writes JSON instead of text: one object, or with --watch one per line", heading: OTHERS, ..ROW
     };
 }
 

@@ -18,7 +18,7 @@ static MADE_UP: Setting = Setting {
     kind: Kind::Duration,
     range: Range::Durations(Duration::from_secs(1)..=Duration::from_secs(10)),
     default: "2s",
-    commands: &["run", "watch"],
+    commands: &["run", "observe"],
     bare_in: &[],
     required: false,
     scope: setting::Scope::Any,
@@ -60,14 +60,14 @@ fn judged(
 
 #[test]
 fn it_is_an_option_with_its_help() {
-    for (command, there) in [("run", true), ("watch", true), ("status", false)] {
+    for (command, there) in [("run", true), ("observe", true), ("status", false)] {
         let mut program = program(&table());
         let help = program.find_subcommand_mut(command).unwrap().render_long_help().to_string();
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         let told = "--sharpness <DURATION> How sharp it is; 1s to 10s; default: 2s [env: TENURE_SHARPNESS]";
         assert_eq!(help.contains(told), there, "{command}: {help}");
     }
-    assert_eq!(Given::of(&line("watch", &["--sharpness", "3s"])).text(&MADE_UP).unwrap(), "3s");
+    assert_eq!(Given::of(&line("observe", &["--sharpness", "3s"])).text(&MADE_UP).unwrap(), "3s");
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! All elections of a file as one table, the failures first; and what kept from looking at some.
+//! All elections of a file, the failures first.
 
+use super::{View, history};
 use crate::complaint::printable;
 use crate::look::Look;
 use crate::output::eprint;
@@ -17,12 +18,26 @@ fn outlook(snapshot: &Snapshot) -> Outlook {
     Outlook::at(snapshot.asked_at, &snapshot.turns)
 }
 
-/// One row for each election.
-pub(super) fn table(looks: &[Look]) -> String {
-    let mut looks: Vec<_> = looks.iter().collect();
+/// Returns the elections in the order in which they are shown.
+fn sorted(views: &[View]) -> Vec<&Look> {
+    let mut looks: Vec<_> = views.iter().map(|view| &view.look).collect();
     looks.sort_by_key(|look| fares(look));
+    looks
+}
+
+/// Returns a row for each election.
+pub(super) fn table(views: &[View]) -> String {
     let title = ["election", "leader", "since", "last turn", "next turn"].map(str::to_owned);
-    aligned([title].into_iter().chain(looks.into_iter().map(row)))
+    aligned([title].into_iter().chain(sorted(views).into_iter().map(row)))
+}
+
+/// Returns a section with the leaders of each election that could be read.
+pub(super) fn histories(views: &[View]) -> String {
+    let section = |look: &Look| {
+        let table = history::table(look.seen.as_ref().ok()?);
+        Some(format!("{}\n{table}", printable(&look.election)))
+    };
+    sorted(views).into_iter().filter_map(section).collect::<Vec<_>>().join("\n")
 }
 
 fn row(look: &Look) -> [String; 5] {
@@ -54,14 +69,14 @@ fn row(look: &Look) -> [String; 5] {
     [election, leader, since, last, next]
 }
 
-/// Tells what kept from looking at some elections.
-pub(crate) fn problems(looks: &[Look]) {
-    for look in looks {
+/// Writes to standard error why elections could not be read.
+pub(super) fn problems(views: &[View]) {
+    for View { look, .. } in views {
         let election = &look.election;
         let problem = match &look.seen {
             Err(problem) => problem,
             // One election alone shows it in its rows.
-            Ok(Snapshot { problem: Some(problem), .. }) if looks.len() > 1 => {
+            Ok(Snapshot { problem: Some(problem), .. }) if views.len() > 1 => {
                 let (class, detail) = (class_name(problem.class), printable(&problem.detail));
                 eprint(format_args!("tenure: {election} ({class}): {detail}\n"));
                 continue;

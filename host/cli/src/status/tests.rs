@@ -78,7 +78,10 @@ fn text_for_people() {
         Incumbent { name: "ben".to_owned(), term: 6, since: 0, address: None, coordinates: false };
     let second = Snapshot { history: vec![ben], changes: 2, ..snapshot(LeaseState::Leased) };
     let second = as_text("c/b", &second, None);
-    assert!(second.contains("before       ben, term 6 (2 changes: tenure history)\n"), "{second}");
+    assert!(
+        second.contains("before       ben, term 6 (2 changes: tenure status --history)\n"),
+        "{second}"
+    );
     let mut since = snapshot(LeaseState::Leased);
     since.incumbent.as_mut().unwrap().since = 61 * SECOND;
     let since = as_text("c/b", &since, None);
@@ -189,14 +192,6 @@ fn whether_the_last_turn_succeeded_is_one_row() {
     };
     let text = told(LeaseState::Leased, new);
     assert!(text.contains("last turn    none is over yet\n"), "{text}");
-}
-
-#[test]
-fn how_work_is_split_is_told_with_what_was_asked_for() {
-    let plan = Plan::first(8);
-    assert_eq!(split("c/b", &plan), "split into 8; who holds which: tenure shares c/b");
-    let asked = split("c/b", &plan.reshare(5));
-    assert!(asked.starts_with("split into 8, and 5 were asked for; "), "{asked}");
 }
 
 #[test]

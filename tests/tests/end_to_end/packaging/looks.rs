@@ -113,13 +113,13 @@ async fn all_elections_of_a_file_are_one_table_the_failures_first() {
     );
     assert!(err.contains(&scene.of("good")), "{err}");
 
-    let (code, out, _) = scene.ask(&["history", "--config", file]).await;
+    let (code, out, _) = scene.ask(&["status", "--history", "--config", file]).await;
     assert_eq!(code, Some(1), "{out}");
     assert!(out.starts_with(&format!("{}\nNobody has led yet.\n", scene.of("idle"))), "{out}");
     assert!(out.contains(&format!("\n{}\nterm ", scene.of("bad"))), "{out}");
-    let (_, out, _) = scene.ask(&["history", "--config", file, "--json"]).await;
+    let (_, out, _) = scene.ask(&["status", "--history", "--config", file, "--json"]).await;
     let told: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(told["elections"][1]["leaders"][0]["name"], "ada", "{out}");
+    assert_eq!(told["elections"][1]["last_leader"]["name"], "ada", "{out}");
 
     let (code, out, _) = scene.ask(&["doctor", "--config", file, "--json"]).await;
     let told: Value = serde_json::from_str(&out).unwrap();
@@ -135,7 +135,7 @@ async fn a_watch_of_a_file_tells_of_each_election() {
     let scene = Scene::new().await;
     let (_folder, file) = file(&scene.file(&["one", "two"]));
     let mut watch = Command::new(PROGRAM);
-    watch.args(["watch", "--json", "--interval", "200ms", "--config"]).arg(&file);
+    watch.args(["status", "--watch", "--json", "--interval", "200ms", "--config"]).arg(&file);
     scene.group.access.give(&mut watch);
     let watch = Candidate::spawn("watch", watch).unwrap();
     for blob in ["one", "two"] {
@@ -188,7 +188,7 @@ fn an_election_is_named_once() {
     let twice = tenure(&["status", "jobs/a", "--election", "jobs/b"], &[]);
     assert_eq!(twice.status.code(), Some(2));
     assert!(text(&twice).contains("cannot be used with"), "{}", text(&twice));
-    let wrong = tenure(&["history", "Jobs"], &[]);
+    let wrong = tenure(&["status", "--history", "Jobs"], &[]);
     assert!(text(&wrong).contains("\n  Jobs\n    \"Jobs\": "), "{}", text(&wrong));
     let (_folder, file) =
         file("[[election]]\nelection = \"jobs/a\"\n[[election]]\nelection = \"jobs/b\"\n");

@@ -91,14 +91,15 @@ impl Stage {
     }
 
     /// Until each of so many shares is planned for these members evenly, and held and worked for by whom it is planned
-    /// for. What `tenure shares` says then.
+    /// for. What `tenure status` says of them then.
     pub(super) async fn balanced(&self, members: &[&str], shares: u32) -> Value {
         let asked = async {
             loop {
                 let before = beats(&self.place);
                 assert_eq!(wrong(&before), [""; 0]);
-                let output = self.command(&["shares", "--json"]).await;
-                let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+                let output = self.command(&["status", "--json"]).await;
+                let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+                let told = status["shares"].clone();
                 let planned = planned(&told);
                 let even =
                     shares as usize / members.len()..=(shares as usize).div_ceil(members.len());
@@ -107,9 +108,9 @@ impl Stage {
                 if planned.len() == shares as usize && told["count"] == shares {
                     let unread = |share: &Value| !share["problem"].is_null();
                     let code =
-                        match told["shares"].as_array().is_some_and(|all| all.iter().any(unread)) {
+                        match told["each"].as_array().is_some_and(|all| all.iter().any(unread)) {
                             true => 2,
-                            false if is_held => 0,
+                            false if is_held && !status["leader"].is_null() => 0,
                             false => 1,
                         };
                     assert_eq!(output.status.code(), Some(code), "{output:?}");
@@ -152,7 +153,7 @@ impl Stage {
     }
 }
 
-/// Who should hold what, by `tenure shares --json`.
+/// Who should hold what, by `tenure status --json`.
 fn planned(told: &Value) -> BTreeMap<u32, String> {
     let mut planned = BTreeMap::new();
     for member in told["members"].as_array().into_iter().flatten() {
@@ -164,12 +165,12 @@ fn planned(told: &Value) -> BTreeMap<u32, String> {
     planned
 }
 
-/// Whether each share is held by whom it is planned for, by `tenure shares --json`, which has to agree with itself, and
+/// Whether each share is held by whom it is planned for, by `tenure status --json`, which has to agree with itself, and
 /// with what was worked `before` it was asked.
 fn judge_holders(told: &Value, planned: &BTreeMap<u32, String>, before: &[Beat]) -> bool {
     let mut held: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     let (count, mut as_planned) = (told["count"].as_u64(), true);
-    for (number, share) in (0..).zip(told["shares"].as_array().into_iter().flatten()) {
+    for (number, share) in (0..).zip(told["each"].as_array().into_iter().flatten()) {
         assert_eq!(share["index"], number, "{told}");
         assert_eq!(share["planned"].as_str(), planned.get(&number).map(String::as_str), "{told}");
         as_planned &= share["holder"] == share["planned"];
@@ -239,7 +240,7 @@ fn handed_over(member: &Candidate) -> usize {
 
 async fn processes_come_and_go(store: Store) {
     let stage = Stage::of(&store).await;
-    let none = stage.command(&["shares"]).await;
+    let none = stage.command(&["status"]).await;
     assert_eq!(none.status.code(), Some(1), "{none:?}");
     let mut ada = stage.start("ada", &[]);
     stage.balanced(&["ada"], SHARES).await;
@@ -258,16 +259,14 @@ async fn processes_come_and_go(store: Store) {
     assert_eq!(handed_over(&cleo) - before, of_cleo, "a graceful leave: {}", cleo.transcript());
     stage.balanced(&["ada"], SHARES).await;
 
-    let text = stage.command(&["shares"]).await;
-    let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains(": 8 shares\n") && text.contains("  0–7    "), "{text}");
-    assert!(text.contains(" ago\n") && !text.contains("moves"), "{text}");
     let text = stage.command(&["status"]).await;
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains("split into 8; who holds which: tenure shares"), "{text}");
+    assert!(text.contains("\n\n8 shares\n") && text.contains("  0–7    "), "{text}");
+    assert!(text.contains(" ago\n") && !text.contains("moves"), "{text}");
     let told = stage.command(&["status", "--json"]).await;
     let told: Value = serde_json::from_slice(&told.stdout).unwrap();
-    assert_eq!(told["shares"], json!({ "count": 8, "next_count": null }));
+    let shares = &told["shares"];
+    assert_eq!((&shares["count"], &shares["next_count"]), (&8.into(), &Value::Null), "{told}");
 
     let refused = stage.command(&["reshare", "--shares", "5"]).await;
     assert_eq!(refused.status.code(), Some(2), "nobody agreed: {refused:?}");
@@ -281,7 +280,7 @@ async fn processes_come_and_go(store: Store) {
     ada.kill().await.unwrap();
     let moves = async {
         loop {
-            let output = stage.command(&["shares"]).await;
+            let output = stage.command(&["status"]).await;
             assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             if text.ends_with("\nshare  moves\n0–4    nobody → ada\n") {

@@ -98,7 +98,7 @@ fn defaults_are_those_of_the_program() {
         value.unwrap_or_else(|| panic!("{}", setting.name))
     };
     assert_eq!(duration(&GRACE), tenure::runner::GRACE);
-    assert_eq!(duration(&INTERVAL), crate::watch::USUAL);
+    assert_eq!(duration(&INTERVAL), crate::status::watch::USUAL);
     #[cfg(unix)]
     assert_eq!(duration(&STOP_TIME), tenure::program::command::STOP_TIME);
     let memory: bytesize::ByteSize = MEMORY_LIMIT.default.parse().unwrap();

@@ -1,8 +1,19 @@
-//! What is known of shares, and what follows from it.
+//! The shares of split work: who holds which, since when, and what moves, by the records of the shares' elections and by
+//! the plan.
 
+mod show;
+
+use crate::look::{Look, some_at_a_time};
+pub(super) use show::{as_json, as_text};
 use std::collections::BTreeMap;
-use tenure::contract::Problem;
-use tenure::program::shares::{Plan, Sign};
+use tenure::clock::BootClock;
+use tenure::component::{CheckError, ComponentError, ElectionComponent};
+use tenure::contract::{Problem, ProblemClass};
+use tenure::program::shares::{Answer, Ask, Candidate, Plan, SharesStore, Sign};
+use tenure::settings::{Variables, names};
+
+/// The records of more shares are not read, since that is a request for each.
+const MOST_READ: u32 = 1_000;
 
 /// Who leads the election of a share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,10 +29,10 @@ pub(super) struct Holder {
 /// What the record of a share's election says: who holds the share, if anybody does.
 pub(super) type Record = Result<Option<Holder>, Problem>;
 
-/// What is kept beside the coordinating election, and in the elections of its shares.
+/// The plan beside the coordinating election, and the state of the shares' elections.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
-    /// None: the work was never split.
+pub(in crate::status) struct Shares {
+    /// None until the coordinator has written one.
     pub plan: Option<Plan>,
     /// By the names of members.
     pub signs: BTreeMap<String, Sign>,
@@ -50,9 +61,9 @@ pub(super) struct Move<'a> {
     pub to: Option<&'a str>,
 }
 
-impl Seen {
+impl Shares {
     /// Each share is held by the member that should hold it; where records were not read, by one with a sign of life.
-    pub(super) fn is_as_planned(&self) -> bool {
+    pub(in crate::status) fn is_as_planned(&self) -> bool {
         let Some(plan) = &self.plan else { return false };
         let signs = |member| self.signs.contains_key(member);
         plan.next.is_none()
@@ -68,7 +79,7 @@ impl Seen {
     }
 
     /// The records that could not be read, and why the first of them could not.
-    pub(super) fn unread(&self) -> Option<(Vec<u32>, &Problem)> {
+    pub(in crate::status) fn unread(&self) -> Option<(Vec<u32>, &Problem)> {
         let failed = (0..).zip(self.records.iter().flatten());
         let failed = failed.filter_map(|(share, record)| Some((share, record.as_ref().err()?)));
         let (shares, problems): (Vec<_>, Vec<_>) = failed.unzip();
@@ -126,3 +137,70 @@ impl Seen {
         moves
     }
 }
+
+/// Reads the plan, the members' signs of life, and the records of the shares.
+pub(super) async fn read(look: &Look) -> Result<Result<Shares, Problem>, ComponentError> {
+    let store = SharesStore::of(look.component.clone(), String::new());
+    let mut shares = Shares::default();
+    for ask in [Ask::ReadPlan(None), Ask::List] {
+        let response = store.ask(&ask).await?;
+        if let Some(problem) = response.problem {
+            return Ok(Err(problem));
+        }
+        match response.answer {
+            Answer::Plan(plan, _) => shares.plan = Some(plan),
+            Answer::Signs(signs) => {
+                let signs = signs.into_iter().map(|listed| listed.sign);
+                shares.signs = signs.map(|sign| (sign.member.clone(), sign)).collect();
+            }
+            _ => {}
+        }
+    }
+    if let Some(plan) = shares.plan.as_ref().filter(|plan| plan.count() <= MOST_READ) {
+        let settings = &look.configuration.settings;
+        shares.records = Some(records(&look.election, plan, settings, &look.component).await?);
+    }
+    Ok(Ok(shares))
+}
+
+/// Reads the record of each share's election. `settings` are for the coordinating election.
+async fn records(
+    coordinating: &str,
+    plan: &Plan,
+    settings: &Variables,
+    component: &ElectionComponent,
+) -> Result<Vec<Record>, ComponentError> {
+    let clock = BootClock::new();
+    let each = plan.all().map(|share| {
+        let election = Candidate::of(share, plan.count()).election(coordinating);
+        let settings = settings.clone().with(names::ELECTION, election);
+        record(component.for_candidate(settings, &clock), plan.next.is_some())
+    });
+    some_at_a_time(each).await.into_iter().collect()
+}
+
+/// Reads that of one.
+async fn record(component: ElectionComponent, closing: bool) -> Result<Record, ComponentError> {
+    match component.check().await {
+        Ok(_) => {}
+        Err(CheckError::Component(error)) => return Err(error),
+        Err(error) => {
+            let detail = error.to_string().trim_end().to_owned();
+            return Ok(Err(Problem { class: ProblemClass::Configuration, detail }));
+        }
+    }
+    Ok(match component.inspect().await? {
+        Ok(snapshot) => Ok(snapshot.leader().map(|leader| Holder {
+            name: leader.name.clone(),
+            term: leader.term,
+            since: leader.since,
+            seen: snapshot.asked_at,
+        })),
+        // It is closed: nobody leads with a record that candidates cannot read.
+        Err(Problem { class: ProblemClass::UnusableBlob, .. }) if closing => Ok(None),
+        Err(problem) => Err(problem),
+    })
+}
+
+#[cfg(test)]
+mod tests;

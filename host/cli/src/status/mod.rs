@@ -1,109 +1,130 @@
-//! `tenure status`: one look at an election, or at all of a file.
+//! `tenure status`: shows an election, or all elections of a file.
 
+mod candidates;
+mod change;
 mod here;
+mod history;
 mod several;
+mod shares;
+pub(super) mod watch;
 
 use super::complaint::printable;
 use super::log::json_text;
-use super::look::{Look, Looks, look, plan, some_at_a_time};
-use super::output::{UNUSABLE, print};
+use super::look::{Look, Looks, look, now, some_at_a_time};
+use super::output::{UNUSABLE, fail, print};
+use super::ranges::ranges;
 use super::settings::CommandLine;
+use super::settings::table::{HISTORY, WATCH};
 use super::spans::{ago, ahead, took, whole};
 use super::terminal::{broken, columns};
 use super::zones::zone_of;
 pub(super) use here::slot_ahead;
 use here::{Own, Remark};
 use serde_json::{Value, json};
-pub(super) use several::problems;
+use shares::Shares;
 use std::process::ExitCode;
 use std::time::Duration;
+use tenure::component::ComponentError;
 use tenure::contract::{
-    EndedTurn, Finished, Incumbent, LastSlot, LeaseState, MissedSlots, Outlook, Problem, Snapshot,
-    Started, Turns, class_name, outcome_name, rfc3339, schedule_words_and_text,
+    EndedTurn, Finished, Incumbent, LastSlot, LeaseState, Listed, MissedSlots, Outlook, Problem,
+    Snapshot, Started, Turns, candidate_as_json, class_name, outcome_name, rfc3339,
+    schedule_words_and_text,
 };
 use tenure::program::local;
-use tenure::program::shares::Plan;
 use tenure::settings::{Replacement, names};
 use tenure_core::Zone;
 
-/// Nobody leads.
-const NOBODY: u8 = 1;
+/// Nobody leads, or a share is not held by the member that should hold it.
+const NOT_AS_PLANNED: u8 = 1;
 
 pub(super) async fn status(line: &CommandLine) -> ExitCode {
+    if line.has(&WATCH) {
+        return watch::watch(line).await;
+    }
     let Looks { each, all_of_a_file, json } = match look(line).await {
         Ok(looks) => looks,
         Err(code) => return code,
     };
-    match each.as_slice() {
-        several if all_of_a_file && json => {
-            let plans = plans(several).await;
-            let objects =
-                several.iter().zip(&plans).map(|(look, plan)| object(look, plan.as_ref()));
-            let elections: Vec<_> = objects.collect();
-            print(&json_text(&json!({ "elections": elections })));
-            exit_code(several)
-        }
-        [one] => status_of_one(one, json).await,
-        several => {
-            print(&several::table(several));
-            several::problems(several);
-            exit_code(several)
-        }
-    }
-}
-
-async fn status_of_one(look: &Look, json: bool) -> ExitCode {
-    let plan = plans(std::slice::from_ref(look)).await.pop().flatten();
-    match &look.seen {
-        _ if json => print(&json_text(&object(look, plan.as_ref()))),
-        Ok(snapshot) => {
-            let width = columns(std::io::stdout());
-            let split = plan.map(|plan| row("shares", &split(&look.election, &plan), width));
-            print(&(text(look, snapshot) + &split.unwrap_or_default()));
-        }
-        Err(_) => {}
-    }
-    several::problems(std::slice::from_ref(look));
-    exit_code(std::slice::from_ref(look))
-}
-
-/// The coordinator has no turns. It is not asked for otherwise, since that is a request more.
-fn may_be_split(snapshot: &Snapshot) -> bool {
-    snapshot.incumbent.is_some() && snapshot.turns.schedule.is_none()
-}
-
-/// The plan of each whose work is split.
-async fn plans(looks: &[Look]) -> Vec<Option<Plan>> {
-    let each = looks.iter().map(|look| {
-        let split = look.seen.as_ref().is_ok_and(may_be_split);
-        let component = split.then(|| look.component.clone());
-        async move { plan(&component?).await }
-    });
-    some_at_a_time(each).await
-}
-
-fn split(election: &str, plan: &Plan) -> String {
-    let next = plan.next.map(|next| format!(", and {next} were asked for")).unwrap_or_default();
-    format!("split into {}{next}; who holds which: tenure shares {election}", plan.count())
-}
-
-/// The worst of all.
-pub(super) fn exit_code(looks: &[Look]) -> ExitCode {
-    let code = |look: &Look| match &look.seen {
-        Err(_) => UNUSABLE,
-        Ok(snapshot) if snapshot.problem.is_some() => UNUSABLE,
-        Ok(snapshot) if snapshot.leader().is_none() => NOBODY,
-        Ok(_) => 0,
+    // The table of several elections does not list their candidates.
+    let with_candidates = json || each.len() == 1;
+    let views = each.into_iter().map(|look| View::read(look, with_candidates));
+    let views = match some_at_a_time(views).await.into_iter().collect::<Result<Vec<_>, _>>() {
+        Ok(views) => views,
+        Err(error) => return fail(error),
     };
-    ExitCode::from(looks.iter().map(code).max().unwrap_or(0))
+    let objects = || views.iter().map(object);
+    print(&match views.as_slice() {
+        _ if json && all_of_a_file => {
+            json_text(&json!({ "elections": objects().collect::<Vec<_>>() }))
+        }
+        _ if json => objects().map(|object| json_text(&object)).collect(),
+        [one] => one_as_text(one, line.has(&HISTORY)),
+        several if line.has(&HISTORY) => several::histories(several),
+        several => several::table(several),
+    });
+    several::problems(&views);
+    ExitCode::from(views.iter().map(View::exit_code).max().unwrap_or(0))
 }
 
-/// What concerns this machine.
-fn remarks(look: &Look, snapshot: &Snapshot) -> Vec<Remark> {
-    let settings = &look.configuration.settings;
-    let name = settings.get(names::NAME).map(str::to_owned);
-    let own = Own { name, schedule: settings.schedule() };
-    here::remarks(snapshot, &own, look.within)
+/// An election with what is kept beside its blob.
+struct View {
+    look: Look,
+    candidates: Result<Vec<Listed>, Problem>,
+    /// None if the work is not split.
+    shares: Option<Result<Shares, Problem>>,
+}
+
+impl View {
+    async fn read(look: Look, with_candidates: bool) -> Result<Self, ComponentError> {
+        let incumbent = look.seen.as_ref().map(|snapshot| snapshot.incumbent.as_ref());
+        let candidates = match with_candidates && incumbent.is_ok() {
+            true => look.component.candidates().await?,
+            false => Ok(Vec::new()),
+        };
+        let shares = match incumbent {
+            Ok(Some(Incumbent { coordinates: true, .. })) => Some(shares::read(&look).await?),
+            _ => None,
+        };
+        Ok(Self { look, candidates, shares })
+    }
+
+    fn exit_code(&self) -> u8 {
+        let Ok(snapshot) = &self.look.seen else { return UNUSABLE };
+        match &self.shares {
+            _ if snapshot.problem.is_some() => UNUSABLE,
+            Some(Err(_)) => UNUSABLE,
+            Some(Ok(shares)) if shares.unread().is_some() => UNUSABLE,
+            Some(Ok(shares)) if !shares.is_as_planned() => NOT_AS_PLANNED,
+            _ if snapshot.leader().is_none() => NOT_AS_PLANNED,
+            _ => 0,
+        }
+    }
+
+    /// Returns what there is to say about this machine, and about what could not be read.
+    fn remarks(&self, snapshot: &Snapshot) -> Vec<Remark> {
+        let settings = &self.look.configuration.settings;
+        let name = settings.get(names::NAME).map(str::to_owned);
+        let own = Own { name, schedule: settings.schedule() };
+        let mut remarks = here::remarks(snapshot, &own, self.look.within);
+        let mut unread = |class, what: String, Problem { class: why, detail }: &Problem| {
+            let detail = format!("{what} could not be read ({}): {detail}", class_name(*why));
+            remarks.push(Remark { class, detail });
+        };
+        if let Err(problem) = &self.candidates {
+            unread("candidates", "the list of candidates".to_owned(), problem);
+        }
+        match &self.shares {
+            Some(Err(problem)) => unread("shares", "the plan of the shares".to_owned(), problem),
+            Some(Ok(shares)) => {
+                if let Some((numbers, problem)) = shares.unread() {
+                    let what = format!("the records of shares {}", ranges(&numbers));
+                    unread("shares", what, problem);
+                }
+            }
+            None => {}
+        }
+        remarks
+    }
 }
 
 /// How soon the leader is replaced.
@@ -112,7 +133,8 @@ fn replaced(look: &Look, snapshot: &Snapshot) -> Option<Replacement> {
 }
 
 /// An election for programs.
-fn object(look: &Look, plan: Option<&Plan>) -> Value {
+fn object(view: &View) -> Value {
+    let View { look, candidates, shares } = view;
     let election = &look.election;
     let snapshot = match &look.seen {
         Ok(snapshot) => snapshot,
@@ -124,14 +146,19 @@ fn object(look: &Look, plan: Option<&Plan>) -> Value {
         "promise_ms": replacement.promise.map(milliseconds),
         "detail": replacement.to_string(),
     })));
-    object["shares"] =
-        json!(plan.map(|plan| json!({ "count": plan.count(), "next_count": plan.next })));
-    object["here"] = json!(remarks(look, snapshot));
+    let now = now();
+    let candidates = candidates.as_ref().ok().map(|listed| {
+        listed.iter().map(|candidate| candidate_as_json(candidate, now)).collect::<Vec<_>>()
+    });
+    object["candidates"] = json!(candidates);
+    let shares = shares.as_ref().and_then(|shares| shares.as_ref().ok());
+    object["shares"] = json!(shares.map(shares::as_json));
+    object["here"] = json!(view.remarks(snapshot));
     object
 }
 
 /// The same of one that could not be read.
-pub(super) fn unseen(election: &str, problem: &Problem) -> Value {
+fn unseen(election: &str, problem: &Problem) -> Value {
     let here = [Remark { class: "role", detail: here::meaning(problem.class).to_owned() }];
     json!({ "election": election, "problem": self::problem(problem), "here": here })
 }
@@ -140,14 +167,31 @@ fn problem(problem: &Problem) -> Value {
     json!({ "class": class_name(problem.class), "detail": problem.detail })
 }
 
-/// One election for people.
-fn text(look: &Look, snapshot: &Snapshot) -> String {
+/// One election for people: rows, and a section for each list that has something to show. Empty if the election could
+/// not be read.
+fn one_as_text(view: &View, with_history: bool) -> String {
+    let Ok(snapshot) = &view.look.seen else { return String::new() };
     let width = columns(std::io::stdout());
-    let replaced = replaced(look, snapshot);
-    let replaced = replaced.map(|told| row("failover", &told.to_string(), width));
-    as_text(&look.election, snapshot, width)
-        + &replaced.unwrap_or_default()
-        + &here::rows(&remarks(look, snapshot), width)
+    let replaced = replaced(&view.look, snapshot);
+    let replaced = replaced.map(|replacement| row("failover", &replacement.to_string(), width));
+    let mut text = as_text(&view.look.election, snapshot, width);
+    text += &replaced.unwrap_or_default();
+    text += &here::rows(&view.remarks(snapshot), width);
+    let mut sections = Vec::new();
+    if with_history {
+        sections.push(history::table(snapshot));
+    }
+    if let Some(listed) = view.candidates.as_ref().ok().filter(|listed| !listed.is_empty()) {
+        sections.push(candidates::table(listed, now()));
+    }
+    if let Some(Ok(shares)) = &view.shares {
+        sections.push(shares::as_text(shares));
+    }
+    for section in sections {
+        text.push('\n');
+        text += &section;
+    }
+    text
 }
 
 /// How soon somebody else leads when the leader dies: by the record, and where that says nothing by the settings
@@ -255,7 +299,10 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
             1 => "1 change".to_owned(),
             changes => format!("{changes} changes"),
         };
-        row("before", format!("{}, term {} ({changes}: tenure history)", before.name, before.term));
+        row(
+            "before",
+            format!("{}, term {} ({changes}: tenure status --history)", before.name, before.term),
+        );
     }
     turn_rows(snapshot, &mut row);
     text
@@ -347,7 +394,7 @@ fn when(then: u64, now: u64, zone: Zone) -> String {
     format!("{} ({distance})", local(then, zone))
 }
 
-pub(super) fn lease_name(state: LeaseState) -> &'static str {
+fn lease_name(state: LeaseState) -> &'static str {
     match state {
         LeaseState::Absent => "absent",
         LeaseState::Available => "available",

@@ -1,8 +1,8 @@
 use super::*;
-use serde_json::Value;
-use std::collections::BTreeMap;
+use crate::ranges::ranges;
+use serde_json::{Value, json};
 use std::time::Duration;
-use tenure::program::shares::{Pace, Sign};
+use tenure::program::shares::Pace;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -16,7 +16,7 @@ fn failed() -> Record {
 }
 
 /// Eight shares, each of which is held by the member that should hold it.
-fn seen() -> Seen {
+fn seen() -> Shares {
     let sign = |member: &str, weight, most| {
         let pace = Pace::of(Duration::from_secs(15));
         (member.to_owned(), Sign { member: member.to_owned(), weight, most, pace })
@@ -28,11 +28,11 @@ fn seen() -> Seen {
     let (ada, ben) = (held("ada", 12), held("ben\u{1b}", 60));
     let late = held("ada", 11);
     let records = [&ada, &late, &ada, &ben, &ada, &ben, &ada, &ben].map(Clone::clone).to_vec();
-    Seen { plan: Some(plan), signs, records: Some(records) }
+    Shares { plan: Some(plan), signs, records: Some(records) }
 }
 
 /// The same, where some records say something else.
-fn moved(others: impl IntoIterator<Item = (usize, Record)>) -> Seen {
+fn moved(others: impl IntoIterator<Item = (usize, Record)>) -> Shares {
     let mut seen = seen();
     for (share, record) in others {
         seen.records.as_mut().unwrap()[share] = record;
@@ -52,8 +52,8 @@ fn numbers_that_follow_each_other_are_one_range() {
 #[test]
 fn each_member_has_a_row_and_nothing_that_a_terminal_obeys() {
     assert_eq!(
-        as_text("jobs/orders", &seen()),
-        "jobs/orders: 8 shares\n\
+        as_text(&seen()),
+        "8 shares\n\
          \n\
          member     capacity  most  holds  which      since\n\
          ada        2         -     5      0–2, 4, 6  1m ago\n\
@@ -61,7 +61,7 @@ fn each_member_has_a_row_and_nothing_that_a_terminal_obeys() {
          cleo       1         4     0      -          -\n"
     );
     assert!(seen().is_as_planned());
-    let object = as_json("jobs/orders", &seen());
+    let object = as_json(&seen());
     let ada = &object["members"][0];
     assert_eq!((&ada["planned"], &ada["holds"]), (&json!([0, 1, 2, 4, 6]), &ada["planned"]));
     assert_eq!(ada["since"], "1970-01-01T00:00:12Z");
@@ -70,7 +70,7 @@ fn each_member_has_a_row_and_nothing_that_a_terminal_obeys() {
     let third = json!({
         "index": 3, "planned": "ben\u{1b}", "holder": "ben\u{1b}", "term": 9, "since": "1970-01-01T00:01:00Z",
     });
-    assert_eq!(object["shares"][3], third);
+    assert_eq!(object["each"][3], third);
 }
 
 #[test]
@@ -79,8 +79,8 @@ fn what_is_held_otherwise_than_planned_moves() {
         moved([(0, Ok(None)), (3, held("ada", 12)), (5, held("dan", 70)), (7, held("ada", 12))]);
     assert!(!seen.is_as_planned());
     assert_eq!(
-        as_text("jobs/orders", &seen),
-        "jobs/orders: 8 shares\n\
+        as_text(&seen),
+        "8 shares\n\
          \n\
          member     capacity  most  holds  which     since\n\
          ada        2         -     6      1–4, 6–7  1m ago\n\
@@ -93,12 +93,12 @@ fn what_is_held_otherwise_than_planned_moves() {
          3, 7   ada → ben\\u{1b}\n\
          5      dan → ben\\u{1b}\n"
     );
-    let object = as_json("jobs/orders", &seen);
+    let object = as_json(&seen);
     assert_eq!(object["members"][1]["planned"], json!([3, 5, 7]));
     assert_eq!(object["members"][1]["holds"], json!([]));
     let nobody =
         json!({ "index": 0, "planned": "ada", "holder": null, "term": null, "since": null });
-    assert_eq!(object["shares"][0], nobody);
+    assert_eq!(object["each"][0], nobody);
 }
 
 #[test]
@@ -108,21 +108,21 @@ fn shares_that_nobody_is_to_hold_are_told() {
     plan.shares[1] = None;
     plan.shares[7] = None;
     assert!(!seen.is_as_planned());
-    let text = as_text("jobs/orders", &seen);
+    let text = as_text(&seen);
     let told = "\nshare  moves\n1      ada → nobody\n\nBy the plan nobody holds 1, 7.\n";
     assert!(text.ends_with(told), "{text}");
-    assert_eq!(as_json("jobs/orders", &seen)["shares"][7]["planned"], Value::Null);
+    assert_eq!(as_json(&seen)["each"][7]["planned"], Value::Null);
 }
 
 #[test]
 fn another_number_that_was_asked_for_is_told() {
-    let seen = Seen { plan: seen().plan.map(|plan| plan.reshare(5)), ..moved([(0, Ok(None))]) };
+    let seen = Shares { plan: seen().plan.map(|plan| plan.reshare(5)), ..moved([(0, Ok(None))]) };
     assert!(!seen.is_as_planned());
-    let text = as_text("jobs/orders", &seen);
+    let text = as_text(&seen);
     let told = "8 shares\nAll shares are being closed, since 5 shares were asked for.";
     assert!(text.contains(told) && text.contains(" 1–2, 4, 6  1m ago\n"), "{text}");
     assert!(!text.contains("moves") && !text.contains("By the plan nobody holds 0"), "{text}");
-    assert_eq!(as_json("jobs/orders", &seen)["next_count"], 5);
+    assert_eq!(as_json(&seen)["next_count"], 5);
 }
 
 #[test]
@@ -131,8 +131,8 @@ fn what_could_not_be_read_is_told_apart_from_what_nobody_holds() {
     let (shares, problem) = seen.unread().unwrap();
     assert_eq!((shares, &*problem.detail), (vec![2, 3], "no answer"));
     assert!(!seen.is_as_planned());
-    assert!(!as_text("jobs/orders", &seen).contains("moves"));
-    let second = &as_json("jobs/orders", &seen)["shares"][2];
+    assert!(!as_text(&seen).contains("moves"));
+    let second = &as_json(&seen)["each"][2];
     assert_eq!(
         (second["problem"]["detail"].as_str(), second.get("holder")),
         (Some("no answer"), None)
@@ -141,15 +141,15 @@ fn what_could_not_be_read_is_told_apart_from_what_nobody_holds() {
 
 #[test]
 fn of_too_many_shares_the_plan_alone_is_told() {
-    let mut seen = Seen { records: None, ..seen() };
-    let text = as_text("jobs/orders", &seen);
+    let mut seen = Shares { records: None, ..seen() };
+    let text = as_text(&seen);
     assert!(
         text.contains("8 shares\nThis is the plan. ") && text.contains("  planned  which "),
         "{text}"
     );
     assert!(text.contains("  5        0–2, 4, 6  -\n"), "{text}");
-    let object = as_json("jobs/orders", &seen);
-    assert_eq!(object["shares"][0], json!({ "index": 0, "planned": "ada" }));
+    let object = as_json(&seen);
+    assert_eq!(object["each"][0], json!({ "index": 0, "planned": "ada" }));
     assert_eq!(object["members"][0]["holds"], Value::Null);
     // One without a sign of life holds nothing.
     assert!(!seen.is_as_planned());
@@ -160,8 +160,8 @@ fn of_too_many_shares_the_plan_alone_is_told() {
 
 #[test]
 fn what_is_not_split_has_no_plan() {
-    let seen = Seen::default();
-    assert!(as_text("jobs/orders", &seen).starts_with("jobs/orders has no plan"));
+    let seen = Shares::default();
+    assert!(as_text(&seen).contains("no plan yet"));
     assert!(!seen.is_as_planned());
-    assert_eq!(as_json("jobs/orders", &seen)["shares"], Value::Null);
+    assert_eq!(as_json(&seen)["each"], Value::Null);
 }

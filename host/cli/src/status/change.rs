@@ -1,8 +1,8 @@
 //! What changed between two looks at an election.
 
+use super::lease_name;
 use crate::complaint::printable;
 use crate::spans::{took, whole};
-use crate::status::lease_name;
 use crate::terminal::broken;
 use crate::zones::{in_zone, time_of_day, zone_of};
 use anstyle::{AnsiColor, Style};

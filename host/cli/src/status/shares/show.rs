@@ -1,7 +1,6 @@
-//! What is known of shares, for programs and for people.
+//! The text and the JSON of shares.
 
-use super::MOST_READ;
-use super::seen::{Holder, Move, Row, Seen};
+use super::{Holder, MOST_READ, Move, Row, Shares};
 use crate::complaint::printable;
 use crate::ranges::ranges;
 use crate::spans::ago;
@@ -11,7 +10,7 @@ use std::fmt::Write as _;
 use tenure::contract::{Problem, class_name, rfc3339};
 use tenure::program::shares::{Plan, Share};
 
-pub(super) fn as_json(election: &str, seen: &Seen) -> Value {
+pub(in crate::status) fn as_json(seen: &Shares) -> Value {
     let plan = seen.plan.as_ref();
     let members = seen.rows().into_iter().map(|row| {
         let Row { name, sign, planned, held, newest } = row;
@@ -27,18 +26,17 @@ pub(super) fn as_json(election: &str, seen: &Seen) -> Value {
     });
     let shares = plan.map(|plan| plan.all().map(move |share| of_share(seen, plan, share)));
     json!({
-        "election": election,
         "count": plan.map(Plan::count),
         "split": plan.map(|plan| plan.split),
         "next_count": plan.and_then(|plan| plan.next),
         "plan": plan.map(|plan| json!({ "term": plan.term, "version": plan.version })),
         "members": members.collect::<Vec<_>>(),
-        "shares": shares.map(Iterator::collect::<Vec<_>>),
+        "each": shares.map(Iterator::collect::<Vec<_>>),
     })
 }
 
 /// Who holds it is missing where that was not read, and null where nobody does.
-fn of_share(seen: &Seen, plan: &Plan, share: Share) -> Value {
+fn of_share(seen: &Shares, plan: &Plan, share: Share) -> Value {
     let mut object = json!({ "index": share.index, "planned": plan.holder(share) });
     match seen.record(share.index) {
         None => {}
@@ -55,15 +53,13 @@ fn of_share(seen: &Seen, plan: &Plan, share: Share) -> Value {
     object
 }
 
-/// Names are what somebody wrote beside the blob.
-pub(super) fn as_text(election: &str, seen: &Seen) -> String {
-    let election = printable(election);
+/// Anyone who may write beside the blob chooses the names.
+pub(in crate::status) fn as_text(seen: &Shares) -> String {
     let Some(plan) = &seen.plan else {
-        return format!(
-            "{election} has no plan: it is not split into shares, or nobody has led it since it was split.\n"
-        );
+        return "The work is split into shares, and the coordinator has made no plan yet.\n"
+            .to_owned();
     };
-    let mut text = format!("{election}: {}\n", parts(plan.count()));
+    let mut text = format!("{}\n", parts(plan.count()));
     if let Some(next) = plan.next {
         let _ = writeln!(
             text,

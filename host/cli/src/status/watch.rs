@@ -1,15 +1,14 @@
-//! `tenure watch`: looks at an election again and again, and tells what changed.
+//! `tenure status --watch`: reads elections again and again, and writes what changed.
 
-mod change;
+use super::change::{Change, Watcher};
+use crate::complaint::Complaint;
+use crate::look::Subjects;
+use crate::output::{complain, fail, unwritten};
+use crate::settings::CommandLine;
+use crate::settings::table::{FOR_EACH_FILE, JSON};
+use crate::signals::Signals;
+use crate::terminal::{colour_wanted, columns};
 
-use super::complaint::Complaint;
-use super::look::Subjects;
-use super::output::{complain, fail, unwritten};
-use super::settings::CommandLine;
-use super::settings::table::{FOR_EACH_FILE, JSON};
-use super::signals::Signals;
-use super::terminal::{colour_wanted, columns};
-use change::{Change, Watcher};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
@@ -21,8 +20,8 @@ use tenure_core::Zone;
 use tokio::select;
 use tokio::task::JoinSet;
 
-/// How often to look unless it was said.
-pub(super) const USUAL: Duration = Duration::from_secs(2);
+/// The default of `--interval`.
+pub(crate) const USUAL: Duration = Duration::from_secs(2);
 
 /// From the first look at one election to that at the next one.
 const SPREAD: Duration = Duration::from_millis(20);
@@ -124,6 +123,6 @@ impl Page {
         }
         let timestamp = now.to_rfc3339_opts(SecondsFormat::Millis, true);
         let line = serde_json::to_string(&Line { timestamp, election: &self.election, change })?;
-        Ok(super::log::without_controls(line))
+        Ok(crate::log::without_controls(line))
     }
 }

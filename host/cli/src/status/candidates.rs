@@ -1,0 +1,56 @@
+//! The list of candidates beside an election's blob.
+
+use crate::complaint::printable;
+use crate::spans::ago;
+use crate::terminal::aligned;
+use std::time::Duration;
+use tenure::contract::Listed;
+use tenure_base::duration::format_duration;
+
+/// Returns a row for each candidate. `now` is in nanoseconds since 1970.
+pub(super) fn table(listed: &[Listed], now: u64) -> String {
+    let title = ["candidate", "state", "failover", "seen", "address"].map(str::to_owned);
+    let rows = listed.iter().map(|Listed { name, address, ready, failover, seen }| {
+        let none = || "-".to_owned();
+        let failover = failover.map(|within| format_duration(Duration::from_nanos(within)));
+        [
+            printable(name),
+            if *ready { "contends" } else { "not ready" }.to_owned(),
+            failover.unwrap_or_else(none),
+            ago(*seen, now),
+            address.as_deref().map_or_else(none, printable),
+        ]
+    });
+    aligned([title].into_iter().chain(rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn each_has_a_row_and_nothing_that_a_terminal_obeys() {
+        let ada = Listed {
+            name: "ada\u{1b}".to_owned(),
+            address: Some("http://10.0.0.4:8080".to_owned()),
+            ready: true,
+            failover: Some(3 * SECOND),
+            seen: 40 * SECOND,
+        };
+        let ben = Listed {
+            name: "ben".to_owned(),
+            address: None,
+            ready: false,
+            failover: None,
+            ..ada.clone()
+        };
+        assert_eq!(
+            table(&[ada, ben], 100 * SECOND),
+            "candidate  state      failover  seen    address\n\
+             ada\\u{1b}  contends   3s        1m ago  http://10.0.0.4:8080\n\
+             ben        not ready  -         1m ago  -\n"
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! The former leaders of an election, as the record on its blob keeps them.
+
+use crate::complaint::printable;
+use crate::terminal::aligned;
+use crate::zones::zone_of;
+use std::fmt::Write as _;
+use std::time::Duration;
+use tenure::contract::Snapshot;
+use tenure::program::local;
+use tenure_base::duration::format_duration;
+
+/// Returns a table of the leaders, the newest first.
+pub(super) fn table(snapshot: &Snapshot) -> String {
+    if snapshot.incumbent.is_none() {
+        return "Nobody has led yet.\n".to_owned();
+    }
+    let mut rows = vec![["term", "since", "until the next", "leader"].map(str::to_owned)];
+    let (mut next, zone) = (None, zone_of(snapshot.turns.schedule.as_deref()));
+    for leader in snapshot.incumbent.iter().chain(&snapshot.history) {
+        let until = match next {
+            Some(next) => span(leader.since, next),
+            None if snapshot.leader().is_some() => {
+                format!("leads, {}", span(leader.since, snapshot.asked_at))
+            }
+            None => "no longer leads".to_owned(),
+        };
+        // Anyone who may write the blob chooses the names.
+        let name = printable(&leader.name);
+        rows.push([leader.term.to_string(), local(leader.since, zone), until, name]);
+        next = Some(leader.since);
+    }
+    let shown = rows.len() as u64 - 1;
+    let mut text = aligned(rows);
+    if let Some(more) = snapshot.changes.checked_sub(shown).filter(|more| *more > 0) {
+        let _ = writeln!(text, "and {more} earlier ones, which the record no longer holds");
+    }
+    text
+}
+
+/// In whole seconds.
+fn span(from: u64, to: u64) -> String {
+    let seconds = to.saturating_sub(from) / 1_000_000_000;
+    format_duration(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenure::contract::{Incumbent, LeaseState, Turns};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn leader(name: &str, term: u64, since: u64) -> Incumbent {
+        Incumbent {
+            name: name.to_owned(),
+            term,
+            since: since * SECOND,
+            address: None,
+            coordinates: false,
+        }
+    }
+
+    fn snapshot(lease: LeaseState, leaders: &[Incumbent], changes: u64) -> Snapshot {
+        Snapshot {
+            lease,
+            incumbent: leaders.first().cloned(),
+            turns: Turns {
+                schedule: None,
+                last_slot: None,
+                finished: None,
+                triggered: None,
+                last_success: None,
+                last_failure: None,
+                failure_detail: None,
+                missed: None,
+                next: None,
+            },
+            ahead: None,
+            history: leaders.iter().skip(1).cloned().collect(),
+            changes,
+            successor: None,
+            promise: None,
+            problem: None,
+            asked_at: 100 * SECOND,
+        }
+    }
+
+    #[test]
+    fn the_newest_is_first_and_each_has_its_time() {
+        let leaders = [leader("ada", 9, 90), leader("ben\u{1b}", 7, 30)];
+        let text = table(&snapshot(LeaseState::Leased, &leaders, 5));
+        assert_eq!(
+            text,
+            "term  since                 until the next  leader\n\
+             9     1970-01-01T00:01:30Z  leads, 10s      ada\n\
+             7     1970-01-01T00:00:30Z  1m              ben\\u{1b}\n\
+             and 3 earlier ones, which the record no longer holds\n"
+        );
+        let over = table(&snapshot(LeaseState::Expired, &leaders, 2));
+        assert!(over.contains("no longer leads") && !over.contains("earlier ones"), "{over}");
+        assert_eq!(table(&snapshot(LeaseState::Absent, &[], 0)), "Nobody has led yet.\n");
+    }
+}
