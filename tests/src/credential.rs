@@ -23,7 +23,7 @@ const WRONG_KEY: &str = "d3Jvbmcga2V5IG9mIG5vYm9keQ==";
 
 /// The commands that end when they were answered.
 const ASKING: [&str; 8] =
-    ["break", "doctor", "reset-slot", "reshare", "resign", "status", "transfer", "trigger"];
+    ["break", "check", "reset-slot", "reshare", "resign", "status", "transfer", "trigger"];
 
 /// Timings for a machine that may stand still for ten seconds: a request is answered within this time-out, and a lease does not
 /// end meanwhile. Leaders renew as often as with the lease by default.

@@ -99,7 +99,7 @@ pub enum Operation {
         /// As in a record.
         metadata: Metadata,
     },
-    /// *Delete Blob*, of a blob that is the doctor's own or has content. No election deletes anything.
+    /// *Delete Blob*, of the test blob of `tenure check`, or a blob that has content. No election deletes anything.
     Delete {
         /// The id that holds the lease, if one does.
         lease: Option<LeaseId>,

@@ -14,8 +14,8 @@ use std::ffi::OsString;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
-use tenure::component::{CheckError, ComponentError, ElectionComponent, Engine};
-use tenure::contract::{Problem, ProblemClass, Role, Snapshot, TriggerState};
+use tenure::component::{CheckError, ElectionComponent, Engine};
+use tenure::contract::{Problem, ProblemClass, Role, TriggerState};
 use tenure::handler::Handler;
 use tenure::program::shares::{OfShare, Place, make_way};
 use tenure::runner::{Event, Order, Runner};
@@ -205,11 +205,6 @@ impl Candidacy {
     /// Whether this process can work, by `--ready-cmd`.
     pub(super) fn ready(&self) -> watch::Receiver<bool> {
         self.ready.subscribe()
-    }
-
-    /// Reads the election, for somebody who does not contend.
-    pub(super) async fn inspect(&self) -> Result<Result<Snapshot, Problem>, ComponentError> {
-        self.elector.inspect().await
     }
 
     /// Tells of itself, and what concerns all.

@@ -68,7 +68,7 @@ pub(super) enum Found {
     },
     /// That of an application, which asks.
     Application,
-    /// None: this one observes.
+    /// None: this one observes, or only the account is tested.
     Nothing,
 }
 
@@ -152,6 +152,10 @@ pub(super) async fn of_run(
                 Kind::Command => command(clock, configuration, output),
                 Kind::Application => Some(application(clock, configuration, board)),
             }
+        }
+        [] if !configuration.needs_work => {
+            let handler = Box::new(from_fn(async |_, _| Ok(())));
+            Some(Work { handler, grace: None, found: Found::Nothing })
         }
         [] => {
             judge_all(configuration);

@@ -17,7 +17,6 @@ mod coordination;
 #[cfg(feature = "demo")]
 mod demo;
 mod descriptors;
-mod doctor;
 mod engine;
 mod exposed;
 mod handler;
@@ -113,7 +112,6 @@ fn obey() -> ExitCode {
         Command::Check => with_runtime(2, |runtime| runtime.block_on(check::check(line))),
         Command::Status => with_runtime(1, |runtime| runtime.block_on(status::status(line))),
         Command::Reshare => with_runtime(1, |runtime| runtime.block_on(reshare::reshare(line))),
-        Command::Doctor => with_runtime(1, |runtime| runtime.block_on(doctor::doctor(line))),
         Command::ResetSlot => {
             with_runtime(1, |runtime| runtime.block_on(reset_slot::reset_slot(line)))
         }

@@ -1,6 +1,5 @@
 //! Looks at elections: who and what is looked at, and one look at each.
 
-use super::complaint::Complaint;
 use super::configuration::{Configuration, component};
 use super::output::{complain, fail};
 use super::settings::table::{INTERVAL, JSON};
@@ -39,61 +38,29 @@ pub(super) struct Subjects {
     pub interval: Option<Duration>,
 }
 
-/// The elections that are meant.
-pub(super) struct Named {
-    pub elections: Vec<String>,
-    /// As [`Subjects::all_of_a_file`].
-    pub all_of_a_file: bool,
-}
-
-/// Why there is nothing to look at.
-pub(super) enum Refusal {
-    /// The settings are wrong.
-    Settings(Named, Vec<Complaint>),
-    /// This program cannot look at anything here.
-    Unable(String),
-}
-
-impl Refusal {
-    /// Tells it, for a command that says nothing else.
-    pub(super) fn tell(self, json: bool) -> ExitCode {
-        match self {
-            Self::Settings(_, complaints) => complain(&complaints, json),
-            Self::Unable(problem) => fail(problem),
-        }
-    }
-}
-
 impl Subjects {
-    /// Judges the settings of all of them. Sends nothing.
+    /// Validates the settings of all of them. Sends nothing.
     ///
     /// # Errors
     ///
-    /// All complaints, or why this program cannot look at anything.
-    pub(super) async fn of(line: &CommandLine, clock: &BootClock) -> Result<Self, Refusal> {
+    /// The exit code, once it was written why nothing can be read.
+    pub(super) async fn of(line: &CommandLine, clock: &BootClock) -> Result<Self, ExitCode> {
+        let json = line.has(&JSON);
         let mut elections = Elections::of(line);
-        let shared = component(clock).map_err(Refusal::Unable)?;
+        let shared = component(clock).map_err(fail)?;
         let (mut each, mut interval) = (Vec::new(), None);
         for given in std::mem::take(&mut elections.given) {
             let mut configuration = Configuration::of_look(given);
-            // The doctor also tests what a candidate writes.
-            if line.command != "doctor" {
-                configuration.settings.set(names::OBSERVE, "true");
-            }
-            let judged = configuration.component_on(&shared, clock).await;
-            let component = judged.map_err(Refusal::Unable)?;
+            let component = configuration.component_on(&shared, clock).await.map_err(fail)?;
             interval = configuration.duration(&INTERVAL);
             elections.complain(std::mem::take(&mut configuration.complaints));
             let election = configuration.settings.get(names::ELECTION).unwrap_or_default();
             each.push(Subject { election: election.to_owned(), configuration, component });
         }
-        let all_of_a_file = elections.all_of_a_file;
         if !elections.complaints.is_empty() {
-            let names = each.into_iter().map(|subject: Subject| subject.election).collect();
-            let named = Named { elections: names, all_of_a_file };
-            return Err(Refusal::Settings(named, elections.complaints));
+            return Err(complain(&elections.complaints, json));
         }
-        Ok(Self { each, all_of_a_file, json: line.has(&JSON), interval })
+        Ok(Self { each, all_of_a_file: elections.all_of_a_file, json, interval })
     }
 }
 
@@ -121,8 +88,7 @@ pub(super) struct Looks {
 /// What the program ends with, once it is told why nothing can be seen.
 pub(super) async fn look(line: &CommandLine) -> Result<Looks, ExitCode> {
     let subjects = Subjects::of(line, &BootClock::new()).await;
-    let Subjects { each, all_of_a_file, json, .. } =
-        subjects.map_err(|refusal| refusal.tell(line.has(&JSON)))?;
+    let Subjects { each, all_of_a_file, json, .. } = subjects?;
     let looks = some_at_a_time(each.into_iter().map(Subject::look)).await;
     let each = looks.into_iter().collect::<Result<_, _>>().map_err(fail)?;
     Ok(Looks { each, all_of_a_file, json })

@@ -3,6 +3,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod account;
 #[cfg(target_os = "linux")]
 mod application;
 mod candidates;
@@ -10,7 +11,6 @@ mod chaos;
 #[cfg(unix)]
 mod commands;
 mod compare;
-mod doctor;
 mod elections;
 mod fencing;
 mod foreign_credentials;

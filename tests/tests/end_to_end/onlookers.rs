@@ -130,7 +130,7 @@ async fn what_cannot_be_written_is_no_success() {
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
     for arguments in
-        [&["status"][..], &["status", "--json"], &["doctor", "--json"], &["status", "--watch"]]
+        [&["status"][..], &["status", "--json"], &["check", "--json"], &["status", "--watch"]]
     {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let mut command = Command::new(PROGRAM);

@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(180);
 /// Only the proxy knows the host of this origin.
 const ORIGIN: &str = "http://account.test";
 
-/// A lease is acquired, renewed and released by the supervisor, and `tenure doctor` names the proxy.
+/// A lease is acquired, renewed and released by the supervisor, and `tenure check` names the proxy.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_account_is_reached_through_the_proxy() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
@@ -52,7 +52,7 @@ async fn the_account_is_reached_through_the_proxy() {
     assert_eq!(actions.iter().collect::<Vec<_>>(), ["acquire", "release", "renew"]);
 
     let mut command = Command::new(PROGRAM);
-    command.args(["doctor", "--election", &group.election]);
+    command.args(["check", "--election", &group.election]);
     group.access.give(&mut command);
     let output = proxied(command).output().await.unwrap();
     let report = String::from_utf8(output.stdout).unwrap();

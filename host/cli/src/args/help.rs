@@ -31,7 +31,7 @@ Examples:
     tenure trigger jobs/nightly --wait 10m
 
   Why does nobody lead?
-    tenure doctor jobs/nightly";
+    tenure check jobs/nightly";
 
 pub(super) const RUN_HELP: &str = "\
 Instead of --handler, any program can be the work. It is started again for each turn:
@@ -143,15 +143,25 @@ It ends with SIGTERM or SIGINT, or with SIGHUP without a service manager. Exit c
 signal ended it; 2 something was wrong with the settings, and nothing was sent.";
 
 pub(super) const CHECK_HELP: &str = "\
-It accepts everything that `tenure run` accepts, and checks it in the same way, but takes no part in the election: \
+It accepts everything that `tenure run` accepts, and validates it in the same way, but takes no part in the election: \
 replace run by check. For each election it shows when the next turns are, which work was found, what that may reach, \
-and which account and credential are used. Then it reads the election's blob once; with --offline it sends nothing.
+and which account and credential are used. With --offline it stops there, and sends nothing.
 
-It writes nothing to the account. To test that a candidate has all permissions there, use `tenure doctor`, which \
-tries each request on a blob of its own.
+Then it connects to the storage account, and tries each request that a candidate sends. It does so on an empty blob \
+of its own beside the election's, BLOB.check-…, and deletes it. A credential that may not delete blobs leaves one \
+blob, BLOB.check. A missing container is created, as a candidate would create it. The election itself is only read, \
+so this may run while candidates run. Of several elections in one container, the requests are tried for the first \
+one; the others are only read.
 
-Exit codes: 0 all is well; 1 the settings are right, but the account did not answer, or refused the read; 2 a \
-setting is wrong, or the blob cannot be used.";
+  tenure check jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
+  tenure check --offline --config tenure.toml
+
+To test only the account, leave out schedule and work:
+
+  tenure check jobs/backup
+
+Exit codes: 0 all is well, for an emulator too; 1 there are warnings; 2 something failed, or a setting is wrong; 130 \
+it was interrupted.";
 
 pub(super) const STATUS_HELP: &str = "\
 It only reads. Below the rows it shows the candidates that were seen in the last half hour, and for split work the \
@@ -170,18 +180,6 @@ changes that come and go between two reads. It ends with SIGINT (Ctrl-C) or SIGT
 Exit codes: 0 somebody leads, and each share is held by the member that should hold it; 1 nobody leads, or a share \
 is not held as planned; 2 a setting is wrong, no candidate can lead, or something that decides between 0 and 1 could \
 not be read. Of several elections, the worst. With --watch: 0 it was ended; 2 a setting is wrong.";
-
-pub(super) const DOCTOR_HELP: &str = "\
-It connects to the storage account, and tries each request that a candidate sends. It does so on an empty blob of \
-its own beside the election's, BLOB.doctor-…, and deletes it. A credential that may not delete blobs leaves one \
-blob, BLOB.doctor. A missing container is created, as a candidate would create it. The election itself is only read, \
-so this may run while candidates run.
-
-It tests the account, and needs no work to be set. To test schedule and work, use `tenure check`, which writes \
-nothing.
-
-Exit codes: 0 all is well, for an emulator too; 1 there are warnings; 2 something failed, or a setting is wrong; 130 \
-it was interrupted.";
 
 pub(super) const RESHARE_HELP: &str = "\
 All work stops in all processes, since two splits must not run side by side. The coordinator closes each \

@@ -15,8 +15,8 @@ use super::version::VERSION;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use help::{
-    BREAK_HELP, CHECK_HELP, DOCTOR_HELP, EXAMPLES, LOCK_HELP, OBSERVE_HELP, PAUSE_HELP,
-    RESET_SLOT_HELP, RESHARE_HELP, RUN_HELP, STATUS_HELP, STEER_HELP, TRIGGER_HELP,
+    BREAK_HELP, CHECK_HELP, EXAMPLES, LOCK_HELP, OBSERVE_HELP, PAUSE_HELP, RESET_SLOT_HELP,
+    RESHARE_HELP, RUN_HELP, STATUS_HELP, STEER_HELP, TRIGGER_HELP,
 };
 use std::ffi::OsString;
 
@@ -36,7 +36,7 @@ pub(super) enum Command {
     /// Takes part in an election, and runs the handler while it leads
     #[command(after_help = RUN_HELP)]
     Run,
-    /// Checks the settings of `tenure run`, and shows what they mean: schedule, work, account
+    /// Validates the settings of `tenure run`, shows the next turns, and tests the storage account
     #[command(after_help = CHECK_HELP)]
     Check,
     /// Holds the lease of a blob while a command runs once, and ends with the command's exit code
@@ -49,9 +49,6 @@ pub(super) enum Command {
     /// Shows who leads, the turns, the candidates and the shares
     #[command(after_help = STATUS_HELP)]
     Status,
-    /// Tests from this machine everything that an election needs, and says what is wrong and what to do
-    #[command(after_help = DOCTOR_HELP)]
-    Doctor,
     /// Removes from the record a claimed slot in the future, which keeps all turns waiting
     #[command(after_help = RESET_SLOT_HELP)]
     ResetSlot,
@@ -231,7 +228,7 @@ mod tests {
             ("rum", "run"),
             ("stauts", "status"),
             ("stat", "status"),
-            ("Doctor", "doctor"),
+            ("Chekc", "check"),
             ("reset", "reset-slot"),
             ("resum", "resume"),
             ("hlep", "help"),

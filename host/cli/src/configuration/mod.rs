@@ -48,6 +48,8 @@ pub(super) struct Configuration {
     pub complaints: Vec<Complaint>,
     /// False where the handler need not be compiled, since there are complaints about other elections.
     pub compiles: bool,
+    /// False if it is no mistake that no work is given.
+    pub needs_work: bool,
     /// Its work is split into shares.
     pub split: Option<Split>,
     /// The share that it is for, and the settings of the coordinating election.
@@ -180,6 +182,7 @@ impl Configuration {
         if this.settings.get(CRON.variable).is_none() {
             this.clear(&[&TIME_ZONE]);
         }
+        this.settings.set(names::OBSERVE, "true");
         this
     }
 
@@ -211,6 +214,7 @@ impl Configuration {
             settings: Variables::from_env(),
             complaints: Vec::new(),
             compiles: true,
+            needs_work: true,
             split: None,
             part: None,
             authorities: Authorities::default(),

@@ -15,30 +15,19 @@ const RUN_AND_LOCK: &[&str] = &["run", "check", "lock"];
 const RUN_AND_OBSERVE: &[&str] = &["run", "check", "observe"];
 /// Those that keep a log, and know who leads.
 const LASTING: &[&str] = &["run", "check", "lock", "observe"];
-const RUN_AND_LOOKS: &[&str] = &["run", "check", "lock", "observe", "status", "doctor"];
+const RUN_AND_LOOKS: &[&str] = &["run", "check", "lock", "observe", "status"];
 const RUN_AND_ORDERS: &[&str] =
     &["run", "check", "resign", "transfer", "pause", "resume", "trigger"];
 /// Those that read the file.
-const OF_THE_FILE: &[&str] = &[
-    "run",
-    "check",
-    "lock",
-    "observe",
-    "status",
-    "doctor",
-    "reshare",
-    "reset-slot",
-    "trigger",
-    "break",
-];
+const OF_THE_FILE: &[&str] =
+    &["run", "check", "lock", "observe", "status", "reshare", "reset-slot", "trigger", "break"];
 /// Those that can answer in JSON.
-const TELLING: &[&str] = &["check", "status", "doctor"];
+const TELLING: &[&str] = &["check", "status"];
 /// Those that meet one election, which can be named without its option.
 const OF_ONE: &[&str] = &[
     "lock",
     "observe",
     "status",
-    "doctor",
     "reshare",
     "reset-slot",
     "resign",
@@ -55,7 +44,6 @@ const ALL: &[&str] = &[
     "lock",
     "observe",
     "status",
-    "doctor",
     "reshare",
     "reset-slot",
     "resign",
@@ -363,7 +351,7 @@ settings! {
     };
     FAILOVER = Setting {
         name: "failover", variable: names::FAILOVER, kind: Kind::Duration,
-        range: Range::Durations(seconds(1)..=seconds(10)), default: "off: a leader is replaced when its lease expires", commands: &["run", "check", "lock", "doctor"],
+        range: Range::Durations(seconds(1)..=seconds(10)), default: "off: a leader is replaced when its lease expires", commands: RUN_AND_LOCK,
         help: "About how soon a leader is replaced whose machine died, froze or lost the network. For that, candidates \
                send a request every sixth of this time: three candidates cost about $7 a month at 3s, $21 at 1s, $2 at 10s, \
                and $1 without",
@@ -644,7 +632,7 @@ settings! {
     };
     OFFLINE = Setting {
         name: "offline", kind: Kind::Switch, commands: &["check"],
-        help: "Sends nothing: does not ask whether the storage account can be reached", heading: OTHERS, ..ROW
+        help: "Sends nothing: only validates the settings, and does not test the storage account", heading: OTHERS, ..ROW
     };
     PERIOD = Setting {
         name: "period", kind: Kind::Duration, commands: &["break"],

@@ -50,7 +50,7 @@ pub(super) fn remarks(snapshot: &Snapshot, own: &Own, (before, after): (u64, u64
 }
 
 /// What a claimed slot that lies in the future means.
-pub(crate) fn slot_ahead(snapshot: &Snapshot) -> Option<String> {
+fn slot_ahead(snapshot: &Snapshot) -> Option<String> {
     let zone = zone_of(snapshot.turns.schedule.as_deref());
     let slot = local(snapshot.asked_at.saturating_add(snapshot.ahead?), zone);
     Some(format!(
@@ -69,7 +69,7 @@ pub(super) fn rows(remarks: &[Remark], width: Option<usize>) -> String {
 
 /// What a candidate with these settings is, and what keeps it from leading.
 fn role(snapshot: &Snapshot, own: &Own) -> String {
-    const LOGS: &str = "the logs of the candidates say why; tenure doctor tests it from here";
+    const LOGS: &str = "the logs of the candidates say why; tenure check tests it from here";
     let me = own.name.as_deref();
     if let Some(problem) = &snapshot.problem {
         return meaning(problem.class).to_owned();
@@ -194,7 +194,7 @@ mod tests {
                 "ben leads; that is the candidate with this machine's settings",
             ),
             (LeaseState::Available, &ada, "no candidate runs, or none of them can win"),
-            (LeaseState::Expired, &ada, "tenure doctor"),
+            (LeaseState::Expired, &ada, "tenure check"),
             (LeaseState::Broken, &ada, "somebody broke the lease"),
             (LeaseState::Absent, &ada, "none can create the blob"),
         ] {

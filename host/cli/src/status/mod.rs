@@ -18,7 +18,6 @@ use super::settings::table::{HISTORY, WATCH};
 use super::spans::{ago, ahead, took, whole};
 use super::terminal::{broken, columns};
 use super::zones::zone_of;
-pub(super) use here::slot_ahead;
 use here::{Own, Remark};
 use serde_json::{Value, json};
 use shares::Shares;

@@ -88,7 +88,7 @@ pub(super) fn problems(views: &[View]) {
         eprint(format_args!(
             "tenure: {election} could not be read ({class}): {detail}\n\
              here: {meaning}\n\
-             To try each request, step by step: tenure doctor {election}\n"
+             To try each request, step by step: tenure check {election}\n"
         ));
     }
 }

@@ -5,7 +5,7 @@ use crate::complaint::Complaint;
 use crate::look::Subjects;
 use crate::output::{complain, fail, unwritten};
 use crate::settings::CommandLine;
-use crate::settings::table::{FOR_EACH_FILE, JSON};
+use crate::settings::table::FOR_EACH_FILE;
 use crate::signals::Signals;
 use crate::terminal::{colour_wanted, columns};
 
@@ -34,7 +34,7 @@ pub(super) async fn watch(line: &CommandLine) -> ExitCode {
     let clock = BootClock::new();
     let Subjects { each, json, interval, .. } = match Subjects::of(line, &clock).await {
         Ok(subjects) => subjects,
-        Err(refusal) => return refusal.tell(line.has(&JSON)),
+        Err(code) => return code,
     };
     if each.is_empty() {
         // Which would never change.

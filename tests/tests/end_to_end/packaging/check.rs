@@ -1,4 +1,4 @@
-//! `tenure check`: what it understood, what is wrong, and whether the account answers.
+//! `tenure check`: what the settings mean, what is wrong with them, and what is found at the account.
 
 use std::net::TcpListener;
 use std::process::Output;
@@ -58,7 +58,7 @@ fn what_was_understood_is_told_and_nothing_is_sent() {
         (&backup["work"]["file"], &backup["work"]["arguments"]),
         (&"/bin/sh".into(), &2.into())
     );
-    assert_eq!((&backup["reached"], &backup["lease_ms"]), (&Value::Null, &15_000.into()));
+    assert_eq!((&backup["findings"], &backup["lease_ms"]), (&Value::Null, &15_000.into()));
     assert_eq!(backup["credential"], "the key in the connection string");
     assert!(report["next_turns"][0].as_str().unwrap().ends_with(":00:00Z"), "{report}");
     let imports = report["work"]["imports"].as_array().unwrap();
@@ -126,7 +126,7 @@ fn it_refuses_what_run_refuses_in_the_same_words() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_account_is_asked_and_nothing_is_made_there() {
+async fn the_account_is_tested_beside_what_runs_there() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
@@ -134,7 +134,7 @@ async fn the_account_is_asked_and_nothing_is_made_there() {
     let address = taken.local_addr().unwrap().to_string();
     let ask = async |access: &tenure_tests::Access| {
         let mut command = Command::new(PROGRAM);
-        command.args(["check", "--json", "--election", &group.election, "--while-leading"]);
+        command.args(["check", "--json", "--election", &group.election]).args(group.timer);
         command.args(["--listen", &address, "--", "/bin/sh"]);
         access.give(&mut command);
         let output = command.output().await.unwrap();
@@ -142,13 +142,11 @@ async fn the_account_is_asked_and_nothing_is_made_there() {
     };
     let (code, told) = ask(&group.access).await;
     assert_eq!(code, Some(0), "{told}");
-    let reached = &told["elections"][0]["reached"];
-    assert_eq!(reached["ok"], true);
-    assert!(reached["detail"].as_str().unwrap().contains("no candidate has run yet"), "{told}");
+    assert!(told.to_string().contains("nobody has led yet"), "{told}");
     assert!(told["notes"].to_string().contains("in use already"), "{told}");
-    // Asked again, there is still nothing.
+    // The election's own blob was not made.
     let (_, told) = ask(&group.access).await;
-    assert!(told.to_string().contains("no candidate has run yet"), "{told}");
+    assert!(told.to_string().contains("nobody has led yet"), "{told}");
 
     let mut ada = group.start("ada", &[]).unwrap();
     ada.event("elected", SOON).await;
@@ -160,9 +158,19 @@ async fn the_account_is_asked_and_nothing_is_made_there() {
     let wrong =
         tenure_tests::Credential::SharedKey.wrong_access(&store.connection_string(), container);
     let (code, told) = ask(&wrong).await;
-    assert_eq!((code, &told["elections"][0]["reached"]["ok"]), (Some(1), &false.into()), "{told}");
+    assert_eq!((code, &told["verdict"]), (Some(2), &"failed".into()), "{told}");
     ada.terminate(SOON).await.unwrap();
     let _stopped = store.stop().await.unwrap();
     let (code, told) = ask(&group.access).await;
-    assert_eq!((code, &told["elections"][0]["reached"]["ok"]), (Some(1), &false.into()), "{told}");
+    assert_eq!((code, &told["verdict"]), (Some(2), &"failed".into()), "{told}");
+}
+
+#[test]
+fn work_may_be_left_out_only_where_the_account_is_tested() {
+    let (_listener, store) = silent();
+    for arguments in [&["--offline"][..], &["--every", "1h"], &["--offline", "--every", "1h"]] {
+        let output = check(&[&["jobs/backup"], arguments].concat(), &store);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
+        assert!(text(&output).contains("no handler is given"), "{arguments:?}: {}", text(&output));
+    }
 }

@@ -121,10 +121,30 @@ async fn all_elections_of_a_file_are_one_table_the_failures_first() {
     let told: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(told["elections"][1]["last_leader"]["name"], "ada", "{out}");
 
-    let (code, out, _) = scene.ask(&["doctor", "--config", file, "--json"]).await;
+    let work = scene
+        .file(&["good", "bad", "idle"])
+        .replace("[[election]]\n", "[[election]]\ncommand = [\"true\"]\n");
+    std::fs::write(file, work).unwrap();
+    let (code, out, _) = scene.ask(&["check", "--config", file, "--json"]).await;
     let told: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &told["verdict"]), (Some(0), &"ok".into()), "{out}");
-    assert_eq!(told["elections"][2]["election"], scene.of("idle"), "{out}");
+    let all = told["elections"].as_array().unwrap();
+    assert_eq!(all[2]["election"], scene.of("idle"), "{out}");
+    let tried = |election: &Value| {
+        let findings = election["findings"].as_array().unwrap();
+        let of = |check: &str| findings.iter().filter(|finding| finding["check"] == check).count();
+        (of("election"), of("acquire lease"), of("connection"))
+    };
+    // In one container, the requests are tried once.
+    assert_eq!(
+        all.iter().map(tried).collect::<Vec<_>>(),
+        [(1, 1, 1), (1, 0, 0), (1, 0, 0)],
+        "{out}"
+    );
+    let (code, out, _) = scene.ask(&["check", "--config", file]).await;
+    assert_eq!(code, Some(0), "{out}");
+    let heading = format!("\n\n{}\nok       connection ", scene.of("good"));
+    assert!(out.contains(&heading) && out.contains("\nelection "), "{out}");
     for candidate in [good, bad] {
         drop(candidate);
     }

@@ -1,5 +1,5 @@
 //! Everything that can go wrong with a storage account, one after the other, and what each of those who
-//! are asked about it says: `tenure status`, `tenure doctor`, the log of `tenure run` and its `/readyz`.
+//! are asked about it says: `tenure status`, `tenure check`, the log of `tenure run` and its `/readyz`.
 
 mod scene;
 mod table;
@@ -12,8 +12,8 @@ async fn whoever_asks_is_told_the_cause() {
     let rows = ASKED.iter().map(|row| async move {
         let scene = Scene::set(row.cause).await;
         let mut wrong = Vec::from_iter(scene.status(row).await);
-        wrong.extend(scene.doctor(row).await);
-        wrong.extend(scene.check_and_lock(row).await);
+        wrong.extend(scene.account(row).await);
+        wrong.extend(scene.lock(row).await);
         wrong.extend(scene.candidate(row).await);
         wrong
     });

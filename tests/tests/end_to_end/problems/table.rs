@@ -40,14 +40,12 @@ pub enum Cause {
 /// One problem, while nobody leads.
 pub struct Asked {
     pub cause: Cause,
-    /// What `status` says; none where a look shows nothing of it, and it can but name the doctor.
+    /// What `status` says; none where a look shows nothing of it, and it can but name `tenure check`.
     pub status: Option<&'static str>,
-    /// The check of the doctor that fails, and its words.
-    pub doctor: (&'static str, &'static str),
+    /// The finding of `check` that fails, and its words.
+    pub check: (&'static str, &'static str),
     /// The class of the `problem` that a candidate logs, and its words, which `/readyz` has too.
     pub problem: (&'static str, &'static str),
-    /// The exit code of `check` and its words, where it has found a problem too.
-    pub check: Option<(i32, &'static str)>,
     /// The exit code of `lock --wait` and its words.
     pub lock: Option<(i32, &'static str)>,
     /// Whether a candidate is ready all the same.
@@ -60,10 +58,10 @@ const MAKING: &[&str] = &["create-container"];
 const fn row(
     cause: Cause,
     status: Option<&'static str>,
-    doctor: (&'static str, &'static str),
+    check: (&'static str, &'static str),
     problem: (&'static str, &'static str),
 ) -> Asked {
-    Asked { cause, status, doctor, problem, check: None, lock: None, ready: false }
+    Asked { cause, status, check, problem, lock: None, ready: false }
 }
 
 const fn code(status: u16, code: &'static str, class: &'static str, words: &'static str) -> Asked {
@@ -99,7 +97,6 @@ pub const ASKED: &[Asked] = &[
     row(Cause::Code(&["create-blob"], 403, "AuthorizationPermissionMismatch"), None, ("create blob", "c or w"), ("refused", "create blob")),
     // The container.
     Asked {
-        check: Some((2, "the container problems does not exist, and this SAS cannot create it")),
         lock: Some((125, "the container problems does not exist")),
         ..row(Cause::ContainerMissing, Some("this SAS cannot create it"), ("election", "this SAS cannot create it"), ("refused", "the container problems does not exist"))
     },
@@ -110,12 +107,10 @@ pub const ASKED: &[Asked] = &[
     },
     row(Cause::Code(ALL, 404, "ResourceNotFound"), None, ("create container", "the account was not found"), ("refused", "the account was not found")),
     Asked {
-        check: Some((2, "metadata that is not Tenure's")),
         lock: Some((125, "metadata that is not Tenure's")),
         ..row(Cause::ForeignBlob, Some("metadata that is not Tenure's"), ("election", "metadata that is not Tenure's"), ("unusable-blob", "metadata that is not Tenure's"))
     },
     Asked {
-        check: Some((2, "tenure break problems/report")),
         lock: Some((75, "something other than a candidate holds the lease")),
         ..row(Cause::InfiniteLease, Some("something other than a candidate holds the lease"), ("election", "tenure break problems/report"), ("foreign-lease", "tenure break problems/report"))
     },

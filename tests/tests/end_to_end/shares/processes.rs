@@ -7,7 +7,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tenure_store::{Entry, Verb};
 use tenure_tests::{Candidate, Group, Line, Sink, Store, needs};
 use tokio::process::Command;

@@ -1,16 +1,22 @@
-//! The course of an examination: looks at the election, what is [tried](trial) beside it, the account's own words.
+//! An examination of a storage account: tries all that an election needs of it, on a blob of its own beside the election's,
+//! and says what each response means.
+//!
+//! An [`Examination`] decides what to ask and what the responses mean, and ends with [`Finding`]s. A [`Transport`] carries its
+//! questions to the account. The election's own blob and its lease are only read.
 
+mod clock;
+mod credential;
+mod facts;
+mod scratch;
+mod times;
 mod trial;
 
-use std::time::Duration;
-
+use super::findings::Finding;
 use chrono::{DateTime, Utc};
-
-use super::clock::Offset;
-use super::facts::Facts;
-use super::scratch::Scratch;
-use super::times::{Times, short};
-use super::{Finding, credential};
+use clock::Offset;
+use facts::Facts;
+use scratch::Scratch;
+use std::time::Duration;
 use tenure_azure::BlobName;
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::{Credential, Pass};
@@ -20,16 +26,17 @@ use tenure_core::{
     Chance, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, Moment, Problem, Settings,
     Snapshot,
 };
+use times::{Times, short};
 
 /// A request that is not answered is sent so often.
 const MOST_TRIES: u32 = 2;
 
-/// A request of the doctor's.
+/// A request of an examination.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// What to ask the service.
     pub operation: Operation,
-    /// Of which blob: the election's, or the doctor's own.
+    /// Of which blob: the election's, or the examination's own.
     pub blob: BlobName,
     /// The longest that it may take, everything included.
     pub timeout: Duration,
@@ -57,8 +64,8 @@ pub struct Reply {
     pub headers: Vec<(String, Vec<u8>)>,
 }
 
-/// The way to the account, and the clocks on this side of it.
-pub trait Way: Chance {
+/// Carries requests to the account, and has this machine's clocks.
+pub trait Transport: Chance {
     /// By a clock that nobody sets.
     fn now(&self) -> Moment;
 
@@ -88,7 +95,7 @@ struct GaveUp(&'static str);
 /// One examination of an account, from the first look to the last finding.
 pub struct Examination<'s, W> {
     settings: &'s Settings,
-    way: W,
+    transport: W,
     credential_state: CredentialState,
     clock: Offset,
     /// The service's time is used for signatures.
@@ -98,12 +105,12 @@ pub struct Examination<'s, W> {
     findings: Vec<Finding>,
 }
 
-impl<'s, W: Way> Examination<'s, W> {
+impl<'s, W: Transport> Examination<'s, W> {
     /// Of the account that these settings name.
-    pub fn of(settings: &'s Settings, way: W) -> Self {
+    pub fn of(settings: &'s Settings, transport: W) -> Self {
         Self {
             settings,
-            way,
+            transport,
             credential_state: CredentialState::default(),
             clock: Offset::default(),
             corrected: false,
@@ -113,31 +120,46 @@ impl<'s, W: Way> Examination<'s, W> {
         }
     }
 
-    /// Tries everything, and tells all that was found.
+    /// Tries everything, and returns all that was found.
     pub async fn findings(mut self) -> Vec<Finding> {
-        let course = self.course().await;
-        let wall = self.way.wall();
-        let mut all = vec![credential::finding(self.settings, self.clock.correct(wall))];
-        all.extend(self.findings);
-        let gave_up = course.map_err(|GaveUp(why)| format!("everything else: {why}")).err();
-        all.extend(gave_up.clone().map(|why| Finding::unknown("not tried", why)));
-        // Of what could not be asked, one line is enough.
-        if self.clock.certain().is_some() {
-            all.push(self.clock.finding());
-        }
-        if gave_up.is_none() {
+        let result = self.try_all().await;
+        let gave_up = result.err();
+        let is_complete = gave_up.is_none();
+        let mut all = self.so_far(gave_up);
+        if is_complete {
             all.push(self.times.finding(&self.settings.timings));
             all.push(self.facts.account(self.settings.account.name()));
         }
-        if gave_up.is_none() || self.facts.versions {
+        if is_complete || self.facts.versions {
             all.push(self.facts.versioning(self.settings.timings.failover));
         }
         all.extend(self.facts.findings(self.settings.account.name()));
         all
     }
 
-    async fn course(&mut self) -> Result<(), GaveUp> {
+    /// Only reads the election: the rest was tried with the same credential for another one of its container.
+    pub async fn look_only(mut self) -> Vec<Finding> {
+        let gave_up = self.look().await.err();
+        self.so_far(gave_up)
+    }
+
+    /// Returns what the credential, the requests so far and the clock came to.
+    fn so_far(&mut self, gave_up: Option<GaveUp>) -> Vec<Finding> {
+        let wall = self.transport.wall();
+        let mut all = vec![credential::finding(self.settings, self.clock.correct(wall))];
+        all.append(&mut self.findings);
+        let gave_up = gave_up.map(|GaveUp(why)| format!("everything else: {why}"));
+        all.extend(gave_up.map(|why| Finding::unknown("not tried", why)));
+        // Without a response, one line is enough.
+        if self.clock.certain().is_some() {
+            all.push(self.clock.finding());
+        }
+        all
+    }
+
+    async fn try_all(&mut self) -> Result<(), GaveUp> {
         self.look().await?;
+        self.measure().await?;
         if let Some(scratch) = self.beside() {
             self.try_beside(scratch).await?;
         }
@@ -152,24 +174,29 @@ impl<'s, W: Way> Examination<'s, W> {
         Ok(())
     }
 
-    /// Looks at the election's own blob: once for what is there, and some times more for the time that it takes.
+    /// Reads the election's own blob.
     async fn look(&mut self) -> Result<(), GaveUp> {
         let (read, election) = (Operation::Read { lease: None }, &self.settings.election);
         let Answered { answer, .. } = self.answer(read.clone(), election).await?;
-        match Snapshot::read(&answer, self.settings, self.way.wall()) {
+        match Snapshot::read(&answer, self.settings, self.transport.wall()) {
             Ok(snapshot) => self.findings.extend(of_election(&snapshot, self.settings)),
             Err(problem) if answer.class == Class::Done => {
                 self.findings.push(Finding::failed("election", problem.detail));
             }
             Err(problem) => {
                 self.findings.push(Finding::failed(read.name(), problem.detail));
-                // Somebody who may not look may still be allowed other things; who is not known or
-                // not answered, nothing.
+                // Who may not read may still be allowed other requests.
                 if !lacks_permission(&answer) {
                     return Err(GaveUp("the first request got an unexpected answer"));
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Reads the election's own blob some more times, for the time that it takes.
+    async fn measure(&mut self) -> Result<(), GaveUp> {
+        let (read, election) = (Operation::Read { lease: None }, &self.settings.election);
         while !self.times.are_enough() {
             let took = self.answer(read.clone(), election).await?.took;
             self.times.add(took);
@@ -183,7 +210,7 @@ impl<'s, W: Way> Examination<'s, W> {
             Credential::Sas(sas) => sas.is_for_one_blob(),
             _ => false,
         };
-        let scratch = Scratch::beside(&self.settings.election, self.way.bits());
+        let scratch = Scratch::beside(&self.settings.election, self.transport.bits());
         let why = match &scratch {
             _ if one_blob => {
                 "the SAS is valid for the election's blob only, so no other blob can be tested"
@@ -221,9 +248,9 @@ impl<'s, W: Way> Examination<'s, W> {
                 pass: self.pass().await?,
                 correction: if self.corrected { self.clock } else { Offset::default() },
             };
-            let sent = self.way.now();
-            let reply = self.way.ask(question).await;
-            let (now, wall) = (self.way.now(), self.way.wall());
+            let sent = self.transport.now();
+            let reply = self.transport.ask(question).await;
+            let (now, wall) = (self.transport.now(), self.transport.wall());
             let took = now.saturating_sub(sent);
             let Reply { answer, headers } = match reply {
                 Ok(reply) => reply,
@@ -251,14 +278,14 @@ impl<'s, W: Way> Examination<'s, W> {
         let credential = self.settings.account.credential();
         let mut failures = 0;
         loop {
-            let sent = self.way.now();
+            let sent = self.transport.now();
             let pass = self.credential_state.pass(credential, sent);
             let fetch = CredentialState::fetch(credential, LONGEST_FETCH);
             let (None, Some(fetch)) = (&pass, fetch) else { return Ok(pass.unwrap_or(Pass::Own)) };
-            let reply = self.way.fetch(fetch).await;
-            let (times, wall) = ((sent, self.way.now()), self.way.wall());
+            let reply = self.transport.fetch(fetch).await;
+            let (times, wall) = ((sent, self.transport.now()), self.transport.wall());
             let state = &mut self.credential_state;
-            match state.fetched(credential, reply, times, wall, &mut self.way) {
+            match state.fetched(credential, reply, times, wall, &mut self.transport) {
                 Ok(()) => {
                     let took = short(times.1.saturating_sub(sent));
                     self.findings.push(Finding::good(CHECK, format!("obtained in {took}")));
@@ -338,3 +365,6 @@ fn lacks_permission(answer: &Answer) -> bool {
 fn delta(span: Duration) -> chrono::TimeDelta {
     chrono::TimeDelta::from_std(span).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

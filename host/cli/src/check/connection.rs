@@ -1,5 +1,6 @@
-//! How far one gets on the way to a server: its name, a connection, TLS.
+//! Whether a server can be reached from here, step by step: its name, a connection, TLS.
 
+use super::findings::Finding;
 use reqwest::Url;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, ClientConfig};
@@ -7,10 +8,77 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tenure::egress::Authorities;
-use tenure::program::http::{OF_AUTHORITY, is_of_authority, too_many_files, trusting};
+use tenure::program::http::{
+    OF_AUTHORITY, Proxies, Proxy, is_of_authority, too_many_files, trusting,
+};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+
+const CHECK: &str = "connection";
+
+/// Connects to `origin` as its requests will, through a proxy if one is set.
+pub(super) async fn examine(origin: &str, authorities: &Authorities) -> Finding {
+    let proxies = Proxies::from_env();
+    match Url::parse(origin).ok().map_or(Ok(None), |url| proxies.select(&url)) {
+        Ok(None) => judge(origin, probe(origin, authorities).await),
+        // The name of the account may be known to the proxy alone.
+        Ok(Some(Proxy { variable, address })) => {
+            let route = format!("{origin} through the proxy {address} of {variable}");
+            judge(&route, probe(&address, authorities).await)
+        }
+        Err(why) => Finding::failed(CHECK, format!("{origin}: {why}")),
+    }
+}
+
+fn judge(origin: &str, probed: Result<Reached, Unreached>) -> Finding {
+    match probed {
+        Ok(reached) => {
+            let mut told = format!("{origin}: {}", reached.address);
+            let steps = [
+                ("name", reached.name),
+                ("connection", Some(reached.connection)),
+                ("TLS", reached.tls),
+            ];
+            for (step, time) in steps {
+                if let Some(time) = time {
+                    told.push_str(&format!(", {step} {}", short(time)));
+                }
+            }
+            if reached.passed_over.is_empty() {
+                return Finding::good(CHECK, told);
+            }
+            let others = reached.passed_over.join("; ");
+            Finding::warning(
+                CHECK,
+                format!("{told}; its other addresses did not answer ({others}): check the network"),
+            )
+        }
+        Err(Unreached::Name(why)) => Finding::failed(
+            CHECK,
+            format!(
+                "{origin}: the name cannot be resolved ({why}); check the account's name, the \
+                 endpoint, and DNS on this machine"
+            ),
+        ),
+        Err(Unreached::Connection(why)) => Finding::failed(
+            CHECK,
+            format!(
+                "{origin}: no connection ({why}); check the endpoint and its port, and firewalls in \
+                 between"
+            ),
+        ),
+        Err(Unreached::Here(why)) => Finding::failed(CHECK, format!("{origin}: {why}")),
+        Err(Unreached::Tls { address, why }) => {
+            Finding::failed(CHECK, format!("{origin} ({address}): no TLS: {why}"))
+        }
+    }
+}
+
+/// In milliseconds: people compare them.
+fn short(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1_000.0)
+}
 
 /// The longest that each step may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -20,7 +88,7 @@ const ADDRESSES: usize = 4;
 
 /// A server that was reached, and how long each step took.
 #[derive(Clone, Debug)]
-pub(super) struct Reached {
+struct Reached {
     pub address: SocketAddr,
     /// None: it was named by its address.
     pub name: Option<Duration>,
@@ -33,7 +101,7 @@ pub(super) struct Reached {
 
 /// Which step failed, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unreached {
+enum Unreached {
     Name(String),
     Connection(String),
     Tls {
@@ -45,7 +113,7 @@ pub(super) enum Unreached {
 }
 
 /// Goes as far as it gets towards `origin`, and sends nothing. Trusts the platform, and `authorities`.
-pub(super) async fn probe(origin: &str, authorities: &Authorities) -> Result<Reached, Unreached> {
+async fn probe(origin: &str, authorities: &Authorities) -> Result<Reached, Unreached> {
     let url = Url::parse(origin).map_err(|error| Unreached::Name(error.to_string()))?;
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
     let port = url.port_or_known_default().unwrap_or_default();
@@ -144,7 +212,44 @@ fn explain(error: &std::io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::findings::Verdict;
     use tokio::net::{TcpListener, TcpSocket};
+
+    fn reached(passed_over: &[&str]) -> Reached {
+        Reached {
+            address: ([10, 0, 0, 4], 443).into(),
+            name: Some(Duration::from_micros(1_540)),
+            connection: Duration::from_millis(12),
+            tls: Some(Duration::from_millis(30)),
+            passed_over: passed_over.iter().map(|&why| why.to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn each_step_has_its_time() {
+        let told = judge("https://acc", Ok(reached(&[])));
+        assert_eq!(told.verdict, Verdict::Good);
+        let steps = "10.0.0.4:443, name 1.5 ms, connection 12.0 ms, TLS 30.0 ms";
+        assert_eq!(told.detail, format!("https://acc: {steps}"));
+        let told = judge("https://acc", Ok(reached(&["[::1]:443: unreachable"])));
+        assert_eq!(told.verdict, Verdict::Warning);
+        assert!(told.detail.contains("[::1]:443: unreachable"), "{told:?}");
+    }
+
+    #[test]
+    fn each_failure_names_its_step() {
+        let address = ([10, 0, 0, 4], 443).into();
+        for (failure, words) in [
+            (Unreached::Name("x".to_owned()), "DNS"),
+            (Unreached::Connection("x".to_owned()), "firewalls"),
+            (Unreached::Here("too many".to_owned()), "https://acc: too many"),
+            (Unreached::Tls { address, why: "x".to_owned() }, "10.0.0.4:443): no TLS: x"),
+        ] {
+            let told = judge("https://acc", Err(failure));
+            assert_eq!(told.verdict, Verdict::Failed);
+            assert!(told.detail.contains(words), "{told:?}");
+        }
+    }
 
     async fn at(url: String) -> Result<Reached, Unreached> {
         probe(&url, &Authorities::default()).await

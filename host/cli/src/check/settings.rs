@@ -1,17 +1,16 @@
-//! What was understood, for people and for programs.
+//! The settings of the elections that are checked, for people and for programs.
 
 use crate::candidacy::Candidacy;
 use crate::complaint::printable;
 use crate::handler::Found;
-use crate::log::json_text;
+use crate::look::now;
 use crate::terminal::{broken, columns};
 use crate::understood::Understood;
-use crate::version::VERSION;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
-use tenure::contract::{ClockDifference, schedule_words_and_text};
+use tenure::contract::schedule_words_and_text;
 use tenure::program::local;
 #[cfg(unix)]
 use tenure::program::supervisor::{Visibility, visibility};
@@ -24,56 +23,22 @@ const TURNS: usize = 3;
 /// Values begin there.
 const INDENT: usize = 14;
 
-/// An election that was judged, and what came of asking for it.
-pub(super) struct Checked<'c> {
-    pub candidacy: &'c Candidacy,
-    /// What came of it, with what people should know. None: nobody was asked.
-    pub asked: Option<(Asked, String)>,
-    /// The reported difference of this machine's clock, if any.
-    pub clock: Option<ClockDifference>,
-}
-
-/// What came of asking for an election.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    Reached,
-    /// The account did not answer, or refused the read.
-    NotReached,
-    /// The account answers, and the blob cannot be an election's.
-    Unusable,
-}
-
-impl Checked<'_> {
-    pub(super) fn is(&self, wanted: Asked) -> bool {
-        self.asked.as_ref().is_some_and(|(asked, _)| *asked == wanted)
-    }
-}
-
-pub(super) fn as_json(checked: &[Checked<'_>], notes: &[String]) -> String {
-    let elections: Vec<_> = checked.iter().map(object).collect();
-    json_text(&json!({ "version": VERSION, "elections": elections, "notes": notes }))
-}
-
-fn object(checked: &Checked<'_>) -> Value {
+/// Returns an election for programs, without what was found at its account.
+pub(super) fn object(candidacy: &Candidacy) -> Value {
     let Understood { election, candidate, agenda, lease, failover, account, credential, .. } =
-        &checked.candidacy.understood;
-    let turns = turns(agenda, now(checked));
-    let asked = checked.asked.as_ref();
-    let reached =
-        asked.map(|(asked, detail)| json!({ "ok": *asked == Asked::Reached, "detail": detail }));
+        &candidacy.understood;
+    let turns = turns(agenda, Timestamp(now()));
     json!({
         "election": election,
         "candidate": candidate,
         "schedule": agenda.description(),
         "next_turns": turns.iter().map(|turn| turn.text.as_str()).collect::<Vec<_>>(),
-        "work": work_object(&checked.candidacy.understood.work),
+        "work": work_object(&candidacy.understood.work),
         "lease_ms": milliseconds(*lease),
         "failover_ms": failover.map(milliseconds),
         "account": account,
         "credential": credential,
-        "reached": reached,
-        "clock": checked.clock.map(|difference| difference.to_string()),
-        "notes": notes(checked.candidacy),
+        "notes": notes(candidacy),
     })
 }
 
@@ -104,10 +69,10 @@ fn notes(candidacy: &Candidacy) -> Vec<&str> {
     notes.map(String::as_str).collect()
 }
 
-pub(super) fn as_text(checked: &[Checked<'_>], notes: &[String]) -> String {
+pub(super) fn as_text(candidacies: &[Candidacy], notes: &[String]) -> String {
     let width = columns(std::io::stdout());
     let mut text = String::new();
-    let each: Vec<_> = checked.iter().map(rows).collect();
+    let each: Vec<_> = candidacies.iter().map(rows).collect();
     let common = common(&each);
     let write = |text: &mut String, (name, value): &(&str, String)| {
         let value = broken(&printable(value), INDENT, width);
@@ -118,8 +83,8 @@ pub(super) fn as_text(checked: &[Checked<'_>], notes: &[String]) -> String {
         common.iter().for_each(|row| write(&mut text, row));
         text.push('\n');
     }
-    for (checked, rows) in checked.iter().zip(&each) {
-        let _ = writeln!(text, "{}", printable(&checked.candidacy.understood.election));
+    for (candidacy, rows) in candidacies.iter().zip(&each) {
+        let _ = writeln!(text, "{}", printable(&candidacy.understood.election));
         for row in rows.iter().filter(|row| !common.contains(row)) {
             write(&mut text, row);
         }
@@ -128,7 +93,11 @@ pub(super) fn as_text(checked: &[Checked<'_>], notes: &[String]) -> String {
     for note in notes {
         let _ = writeln!(text, "{}", broken(&printable(note), 0, width));
     }
-    text + &summary(checked)
+    let elections = match candidacies.len() {
+        1 => "1 election".to_owned(),
+        several => format!("{several} elections"),
+    };
+    text + &format!("{elections}: the settings are right\n")
 }
 
 /// Rows that several elections can share, and all of them do.
@@ -141,9 +110,14 @@ fn common(each: &[Vec<(&'static str, String)>]) -> Vec<(&'static str, String)> {
     if others.is_empty() { Vec::new() } else { first.iter().filter(is_common).cloned().collect() }
 }
 
-fn rows(checked: &Checked<'_>) -> Vec<(&'static str, String)> {
-    let understood = &checked.candidacy.understood;
+fn rows(candidacy: &Candidacy) -> Vec<(&'static str, String)> {
+    let understood = &candidacy.understood;
     let mut rows = vec![("candidate", understood.candidate.clone())];
+    if let (Found::Nothing, None) = (&understood.work, understood.schedule()) {
+        rows.push(("work", work(&understood.work)));
+        rows.extend(of_account(candidacy));
+        return rows;
+    }
     let schedule = understood.schedule().as_deref().map(schedule_words_and_text);
     let schedule = schedule.unwrap_or_else(|| "none".to_owned());
     let delay = match understood.agenda.delay {
@@ -151,7 +125,7 @@ fn rows(checked: &Checked<'_>) -> Vec<(&'static str, String)> {
         delay => format!(", delayed by {} (--jitter)", format_duration(delay)),
     };
     rows.push(("schedule", format!("{schedule}{delay}{}", rules(&understood.agenda))));
-    let turns = turns(&understood.agenda, now(checked));
+    let turns = turns(&understood.agenda, Timestamp(now()));
     let names = ["next turns"].into_iter().chain(std::iter::repeat(""));
     rows.extend(names.zip(turns.into_iter().map(|turn| turn.for_people())));
     rows.push(("work", work(&understood.work)));
@@ -163,20 +137,14 @@ fn rows(checked: &Checked<'_>) -> Vec<(&'static str, String)> {
         rows.push(("may reach", reach));
     }
     rows.push(("lease", format_duration(understood.lease)));
-    rows.push(("account", understood.account.clone()));
-    rows.push(("credential", understood.credential.clone()));
-    if let Some((asked, detail)) = &checked.asked {
-        let name = match asked {
-            Asked::Reached => "reached",
-            Asked::NotReached => "NOT REACHED",
-            Asked::Unusable => "UNUSABLE",
-        };
-        rows.push((name, detail.clone()));
-    }
-    if let Some(difference) = &checked.clock {
-        rows.push(("clock", difference.to_string()));
-    }
-    rows.extend(notes(checked.candidacy).into_iter().map(|note| ("note", note.to_owned())));
+    rows.extend(of_account(candidacy));
+    rows
+}
+
+fn of_account(candidacy: &Candidacy) -> Vec<(&'static str, String)> {
+    let Understood { account, credential, .. } = &candidacy.understood;
+    let mut rows = vec![("account", account.clone()), ("credential", credential.clone())];
+    rows.extend(notes(candidacy).into_iter().map(|note| ("note", note.to_owned())));
     rows
 }
 
@@ -213,13 +181,6 @@ impl TurnTime {
     }
 }
 
-/// The service's time of day, as far as it is known.
-fn now(checked: &Checked<'_>) -> Timestamp {
-    let machine_time = crate::look::now();
-    let difference = checked.clock;
-    Timestamp(difference.map_or(machine_time, |difference| difference.corrected(machine_time)))
-}
-
 /// The next turns of the timer after `now`.
 fn turns(agenda: &Agenda, now: Timestamp) -> Vec<TurnTime> {
     let Some(schedule) = &agenda.schedule else { return Vec::new() };
@@ -245,7 +206,10 @@ fn work(work: &Found) -> String {
             format!("{work}; it imports {}; its variables: {}", listed(packages), listed(variables))
         }
         Found::Webhook { .. } => format!("{work}, a POST for each turn"),
-        Found::Application | Found::Nothing => work.to_string(),
+        Found::Application => work.to_string(),
+        Found::Nothing => {
+            "none is given, which `tenure run` needs: only the account is tested".to_owned()
+        }
         Found::Command { arguments, .. } => match arguments {
             0 => work.to_string(),
             1 => format!("{work}, with 1 argument"),
@@ -292,31 +256,6 @@ fn reach(work: &Found) -> Option<String> {
         }
         Found::Component { hosts, .. } => Some(hosts.join(", ")),
         Found::Webhook { .. } | Found::Command { .. } | Found::Application | Found::Nothing => None,
-    }
-}
-
-fn summary(checked: &[Checked<'_>]) -> String {
-    let elections = match checked.len() {
-        1 => "1 election".to_owned(),
-        several => format!("{several} elections"),
-    };
-    let count = |wanted| checked.iter().filter(|checked| checked.is(wanted)).count();
-    let (unreached, unusable) = (count(Asked::NotReached), count(Asked::Unusable));
-    let whose = |some: usize| match checked.len() {
-        1 => String::new(),
-        _ => format!("for {some} of them "),
-    };
-    let mut problems = Vec::new();
-    if unreached > 0 {
-        let whose = whose(unreached);
-        problems.push(format!("{whose}the account did not answer, or refused the read"));
-    }
-    if unusable > 0 {
-        problems.push(format!("{}the blob cannot be used", whose(unusable)));
-    }
-    match problems.as_slice() {
-        [] => format!("{elections}: the settings are right\n"),
-        some => format!("{elections}: the settings are right, but {}\n", some.join(", and ")),
     }
 }
 

@@ -1,6 +1,6 @@
-//! The examination of the account: sends what it asks for, as a candidate would.
+//! The account as an examination meets it: sends its questions, as a candidate would.
 
-use super::examination::{Examination, Finding, Question, Reply, Way};
+use super::examination::{Question, Reply, Transport};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use rustls::crypto::SecureRandom;
@@ -11,31 +11,24 @@ use tenure::egress::Authorities;
 use tenure::program::http::{Clients, send};
 use tenure_azure::answer::Answer;
 use tenure_azure::request::Request;
-use tenure_core::{Chance, Failure, FailureKind, Fetch, Fetched, Moment};
+use tenure_core::{Chance, Failure, FailureKind, Fetch, Fetched, Moment, Settings};
 
-/// The account that some settings name, and how it is asked.
+/// The account that some settings name, and the connections to it.
 pub(super) struct Account {
-    settings: tenure_core::Settings,
+    settings: Settings,
     clients: Arc<Clients>,
+    clock: BootClock,
 }
 
 impl Account {
     /// Trusts `authorities` beside whom the platform trusts.
-    pub(super) fn new(settings: tenure_core::Settings, authorities: Authorities) -> Self {
-        Self { settings, clients: Arc::new(Clients::for_component(authorities)) }
+    pub(super) fn new(settings: Settings, authorities: Authorities) -> Self {
+        let clients = Arc::new(Clients::for_component(authorities));
+        Self { settings, clients, clock: BootClock::new() }
     }
 
-    /// Where requests go: the service, and who is asked for tokens.
-    pub(super) fn origins(&self) -> Vec<String> {
-        self.settings.needs(Utc::now()).origins
-    }
-
-    /// Tries all that an election needs, on a blob of its own. Takes some seconds, and at most a minute
-    /// or so. Dropped, it may leave that blob behind.
-    pub(super) async fn examine(&self) -> Vec<Finding> {
-        Examination::of(&self.settings, OnWire { account: self, clock: BootClock::new() })
-            .findings()
-            .await
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     async fn send(&self, request: &Request, timeout: Duration) -> Result<Received, Failure> {
@@ -61,13 +54,7 @@ fn outgoing(request: &Request) -> Result<http::Request<Bytes>, http::Error> {
     built.body(Bytes::copy_from_slice(request.body.reveal().as_bytes()))
 }
 
-/// The way to the account from this machine.
-struct OnWire<'a> {
-    account: &'a Account,
-    clock: BootClock,
-}
-
-impl Way for OnWire<'_> {
+impl Transport for &Account {
     fn now(&self) -> Moment {
         self.clock.now()
     }
@@ -77,19 +64,19 @@ impl Way for OnWire<'_> {
     }
 
     async fn ask(&mut self, question: Question) -> Result<Reply, Failure> {
-        let request = question.request(&self.account.settings, Utc::now());
-        let (status, headers, body) = self.account.send(&request, question.timeout).await?;
+        let request = question.request(&self.settings, Utc::now());
+        let (status, headers, body) = self.send(&request, question.timeout).await?;
         let answer = Answer::read(&question.operation, status, &headers).with_body(&body);
         Ok(Reply { answer, headers })
     }
 
     async fn fetch(&mut self, asked: Fetch) -> Fetched {
-        let (status, _, body) = self.account.send(&asked.request, asked.timeout).await?;
+        let (status, _, body) = self.send(&asked.request, asked.timeout).await?;
         Ok((status, body.to_vec()))
     }
 }
 
-impl Chance for OnWire<'_> {
+impl Chance for &Account {
     fn bits(&mut self) -> u64 {
         let mut bytes = [0; 8];
         let random: &dyn SecureRandom = rustls::crypto::ring::default_provider().secure_random;

@@ -1,5 +1,4 @@
-//! `tenure doctor` as people meet it: on the embedded store and on Azurite, with every kind of
-//! credential.
+//! What `tenure check` says of the account: on the embedded store and on Azurite, with every kind of credential.
 
 use crate::PROGRAM;
 use std::net::TcpListener;
@@ -16,12 +15,12 @@ use tenure_tests::{Access, Credential, Front, Instead, Outsider, Store, asks, ne
 use tokio::process::Command;
 
 const SOON: Duration = tenure_tests::PATIENCE;
-const CONTAINER: &str = "doctored";
-const ELECTION: &str = "doctored/report";
+const CONTAINER: &str = "checked";
+const ELECTION: &str = "checked/report";
 
 fn command(access: &Access, more: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
-    command.args(["doctor", "--election", ELECTION]).args(more).stdin(Stdio::null());
+    command.args(["check", "--election", ELECTION]).args(more).stdin(Stdio::null());
     access.give(&mut command);
     command
 }
@@ -46,7 +45,7 @@ impl Told {
     }
 
     fn findings(&self) -> &[Value] {
-        self.json["findings"].as_array().unwrap_or_else(|| panic!("{}", self.text))
+        self.json["elections"][0]["findings"].as_array().unwrap_or_else(|| panic!("{}", self.text))
     }
 
     /// The verdict on a check, and its text.
@@ -63,7 +62,7 @@ impl Told {
     }
 }
 
-async fn doctor(access: &Access) -> Told {
+async fn examine(access: &Access) -> Told {
     let output = tokio::time::timeout(SOON, command(access, &["--json"]).output());
     Told::of(&output.await.unwrap().unwrap(), access)
 }
@@ -97,12 +96,12 @@ fn left(front: &Front) -> Vec<String> {
 async fn all_is_well_with_a_key_and_nothing_is_left_or_touched() {
     let front = Front::start().await.unwrap();
     let access = Access::with(front.connection_string());
-    let told = doctor(&access).await;
+    let told = examine(&access).await;
     assert_eq!((told.code, told.others()), (Some(0), vec![]), "{}", told.text);
     assert_eq!(told.json["verdict"], "ok");
     assert!(told.of_check("create container").1.contains("is kept"), "{}", told.text);
     assert_eq!(told.of_check("account").1, "Standard_LRS, StorageV2");
-    let again = doctor(&access).await;
+    let again = examine(&access).await;
     assert_eq!((again.code, again.others()), (Some(0), vec![]), "{}", again.text);
     assert_eq!(left(&front), [""; 0]);
     let touched = front.with(|service| {
@@ -119,7 +118,9 @@ async fn people_get_a_line_for_each_check_and_what_it_comes_to() {
     let output = command(&access, &[]).output().await.unwrap();
     let told = Told::of(&output, &access);
     let lines: Vec<_> = told.text.lines().collect();
-    assert!(lines[0].starts_with("ok       settings          "), "{}", told.text);
+    assert_eq!(lines[0], ELECTION, "{}", told.text);
+    let first = lines.iter().position(|line| line.starts_with("ok       connection        "));
+    assert_eq!(lines[first.unwrap() - 1], "", "{}", told.text);
     assert!(
         lines.last().unwrap().ends_with("ok: a candidate can lead from this machine"),
         "{}",
@@ -133,19 +134,19 @@ async fn a_sas_is_judged_by_what_it_permits() {
     let front = Front::start().await.unwrap();
     let known = with_container(&front).await;
     // It expires in an hour, which is soon.
-    let all = doctor(&sas(&known, "rcwd")).await;
+    let all = examine(&sas(&known, "rcwd")).await;
     assert_eq!((all.code, all.others()), (Some(1), vec!["credential"]), "{}", all.text);
     assert!(all.of_check("credential").1.contains("which is soon"), "{}", all.text);
     assert_eq!(left(&front), [""; 0]);
 
     for _ in 0..2 {
-        let no_delete = doctor(&sas(&known, "rcw")).await;
+        let no_delete = examine(&sas(&known, "rcw")).await;
         assert_eq!(no_delete.others(), ["credential"], "{}", no_delete.text);
-        assert!(no_delete.of_check("delete blob").1.contains("doctored/report.doctor stays"));
-        assert_eq!(left(&front), ["report.doctor"]);
+        assert!(no_delete.of_check("delete blob").1.contains("checked/report.check stays"));
+        assert_eq!(left(&front), ["report.check"]);
     }
     for (permissions, lacks) in [("rc", "writing (w)"), ("cw", "reading (r)")] {
-        let told = doctor(&sas(&known, permissions)).await;
+        let told = examine(&sas(&known, permissions)).await;
         assert_eq!(told.code, Some(2));
         assert!(
             told.text.contains("does not permit") && told.text.contains(lacks),
@@ -154,7 +155,7 @@ async fn a_sas_is_judged_by_what_it_permits() {
         );
     }
     let scope = Scope::Blob { container: CONTAINER.to_owned(), blob: "report".to_owned() };
-    let one = doctor(&Access::with(with_sas(&known, scope, "rw"))).await;
+    let one = examine(&Access::with(with_sas(&known, scope, "rw"))).await;
     assert_eq!(one.code, Some(1), "{}", one.text);
     assert_eq!(one.of_check("permissions").0, "unknown");
 }
@@ -164,11 +165,11 @@ async fn a_sas_that_cannot_make_the_container_or_has_expired_fails() {
     let front = Front::start().await.unwrap();
     let known = front.connection_string();
     let objects = Scope::Account { services: "b".into(), types: "o".into() };
-    let told = doctor(&Access::with(with_sas(&known, objects, "rwdc"))).await;
+    let told = examine(&Access::with(with_sas(&known, objects, "rwdc"))).await;
     assert_eq!(told.code, Some(2), "{}", told.text);
     let (verdict, detail) = told.of_check("create container");
     assert_eq!(verdict, "failed");
-    assert!(detail.contains("the container doctored is missing: create it"), "{detail}");
+    assert!(detail.contains("the container checked is missing: create it"), "{detail}");
 
     let terms = Terms::new(
         Scope::Container(CONTAINER.to_owned()),
@@ -177,7 +178,7 @@ async fn a_sas_that_cannot_make_the_container_or_has_expired_fails() {
     );
     let token = front.with(|service| service.accounts()[0].sas(KeyName::Key1, &terms).unwrap());
     let origin = known.split(';').find_map(|part| part.strip_prefix("BlobEndpoint=")).unwrap();
-    let told = doctor(&Access::with(token.connection_string(origin))).await;
+    let told = examine(&Access::with(token.connection_string(origin))).await;
     assert_eq!(told.code, Some(2), "{}", told.text);
     assert_eq!(told.of_check("credential").0, "failed");
     assert!(told.of_check("credential").1.contains("has expired"), "{}", told.text);
@@ -202,7 +203,7 @@ async fn each_permission_that_lacks_is_named() {
         front.set(move |request| {
             (asks(request) == verb).then_some(Instead::Code(403, "AuthorizationPermissionMismatch"))
         });
-        let told = doctor(&access).await;
+        let told = examine(&access).await;
         assert_eq!(told.code, Some(2), "{verb}: {}", told.text);
         let (verdict, detail) = told.of_check(check);
         assert_eq!(verdict, "failed", "{verb}");
@@ -292,7 +293,7 @@ async fn azurite_is_known_for_what_it_is() {
     let known = store.connection_string();
     Outsider::new(&known, ELECTION).create_container().await.unwrap();
     for access in [Access::with(&known), sas(&known, "rcwd"), sas(&known, "rcw")] {
-        let told = doctor(&access).await;
+        let told = examine(&access).await;
         // That a SAS expires in an hour is a warning; that this is an emulator is none to fail for.
         let expires = told.of_check("credential").0 == "warning";
         assert_eq!(told.code, Some(i32::from(expires)), "{}", told.text);
@@ -310,7 +311,7 @@ async fn azurite_is_known_for_what_it_is() {
         }
     }
     let wrong = Credential::SharedKey.wrong_access(&known, CONTAINER);
-    let told = doctor(&wrong).await;
+    let told = examine(&wrong).await;
     assert_eq!(told.code, Some(2), "{}", told.text);
     assert!(told.of_check("read blob").1.contains("account key"), "{}", told.text);
 }
@@ -323,7 +324,7 @@ async fn over_tls_it_says_who_is_not_trusted_and_tokens_are_tried_too() {
     let ca = store.ca_file();
     for credential in [Credential::SharedKey, Credential::Bearer, Credential::AccountSas] {
         let access = credential.access(&known, CONTAINER).trusting(ca.clone());
-        let told = doctor(&access).await;
+        let told = examine(&access).await;
         let expires = told.of_check("credential").0 == "warning";
         assert_eq!(told.code, Some(i32::from(expires)), "{credential:?}: {}", told.text);
         let (verdict, detail) = told.of_check("connection");
@@ -331,7 +332,7 @@ async fn over_tls_it_says_who_is_not_trusted_and_tokens_are_tried_too() {
         assert!(detail.contains(", TLS "), "{detail}");
         assert_eq!(told.of_check("renew lease").0, "ok", "{credential:?}: {}", told.text);
     }
-    let told = doctor(&Access::with(&known)).await;
+    let told = examine(&Access::with(&known)).await;
     assert_eq!(told.code, Some(2), "{}", told.text);
     let (verdict, detail) = told.of_check("connection");
     assert_eq!(verdict, "failed");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::super::{Examination, Finding, Question, Reply, Way};
+use super::super::{Examination, Finding, Question, Reply, Transport};
 use tenure_azure::answer::Answer;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_azure::{LeaseId, http_date};
@@ -31,7 +31,7 @@ impl<F> Chance for Said<'_, F> {
     }
 }
 
-impl<F: FnMut(&Question, DateTime<Utc>) -> Option<Told>> Way for Said<'_, F> {
+impl<F: FnMut(&Question, DateTime<Utc>) -> Option<Told>> Transport for Said<'_, F> {
     fn now(&self) -> Duration {
         self.now
     }
@@ -103,7 +103,7 @@ pub fn refused(status: u16, code: &str) -> Option<Told> {
     Some(Ok((status, vec![("x-ms-error-code", code.to_string())])))
 }
 
-/// A service with the doctor's blob alone.
+/// A service with the examination's blob alone.
 #[derive(Default)]
 pub struct Service {
     /// Name, ETag and metadata of what is there.
@@ -158,7 +158,7 @@ impl Service {
                 let (_, number, marked) = self.blob.clone().unwrap();
                 let state = if self.lease.is_some() { "leased" } else { "available" };
                 let mut headers = vec![etag(number), ("x-ms-lease-state", state.to_string())];
-                headers.extend(marked.then(|| ("x-ms-meta-doctor", "examined".to_string())));
+                headers.extend(marked.then(|| ("x-ms-meta-check", "examined".to_string())));
                 Ok((200, headers))
             }
             Operation::Acquire { lease, .. } => match self.lease {
@@ -216,7 +216,7 @@ impl Service {
                 self.lease = None;
                 Ok((200, vec![]))
             }
-            other => panic!("the doctor never asks that: {other:?}"),
+            other => panic!("an examination never asks that: {other:?}"),
         }
     }
 
@@ -226,8 +226,8 @@ impl Service {
         settings: &Settings,
         other: impl FnMut(&Question, DateTime<Utc>) -> Option<Told>,
     ) -> Vec<Finding> {
-        let way = Said { service: self, other, chance: Counter(0), now: Duration::ZERO };
-        let examined = pin!(Examination::of(settings, way).findings());
+        let transport = Said { service: self, other, chance: Counter(0), now: Duration::ZERO };
+        let examined = pin!(Examination::of(settings, transport).findings());
         match examined.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(findings) => findings,
             Poll::Pending => panic!("nothing here is waited for"),

@@ -6,6 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use proptest::prelude::*;
 
 use super::*;
+use crate::check::findings::Verdict;
 use service::{ELECTION, MOST_QUESTIONS, Service, refused, settings, with_failover, with_key};
 use tenure_azure::operation::Operation;
 use tenure_azure::{LeaseId, http_date};
@@ -52,7 +53,7 @@ fn on_a_service_as_it_has_to_be_all_is_well_and_nothing_is_left() {
     assert!(!format!("{findings:?}").contains("c2VjcmV0"));
 }
 
-/// Which of the doctor's requests these are.
+/// Returns true for requests of this check on the examination's own blob.
 fn is(question: &Question, check: &str) -> bool {
     question.operation.name() == check && question.blob.to_string() != ELECTION
 }
@@ -260,10 +261,10 @@ fn who_may_not_delete_leaves_one_blob_however_often_he_comes() {
     for _ in 0..2 {
         let findings = service.examine(&with_key(), no_delete);
         assert!(findings.iter().all(|f| f.verdict == Verdict::Good), "{findings:#?}");
-        assert!(of(&findings, "delete blob").detail.contains("jobs/report.doctor stays"));
+        assert!(of(&findings, "delete blob").detail.contains("jobs/report.check stays"));
         service.asked.clear();
     }
-    assert_eq!(service.blob.as_ref().unwrap().0, "jobs/report.doctor");
+    assert_eq!(service.blob.as_ref().unwrap().0, "jobs/report.check");
     assert_eq!(service.lease, None);
 }
 

@@ -176,7 +176,7 @@ impl Facts {
         if self.soft_delete {
             findings.push(Finding::good(
                 "soft delete",
-                "deleted blobs are kept for a while, the doctor's too. So is each overwritten entry of the list of \
+                "deleted blobs are kept for a while, this check's too. So is each overwritten entry of the list of \
                  candidates (about 130 a day for each candidate); the record leaves nothing behind. With --shares each \
                  sign of life (BLOB.member.NAME) would leave one every few seconds, and make lists slow: use a \
                  container in an account without soft delete for these. Do not restore an election's blob while \
@@ -194,8 +194,8 @@ fn is_plain(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
     use super::*;
+    use crate::check::findings::Verdict;
 
     fn facts(headers: &[(&str, &str)]) -> Facts {
         let mut facts = Facts::default();

@@ -1,14 +1,14 @@
-//! The doctor's own blob, beside the election's.
+//! The examination's own blob, beside the election's.
 
 use tenure_azure::BlobName;
 
 /// The most characters that a blob's name has.
 const LONGEST: usize = 1024;
 
-/// Its name when it cannot be removed: one is left, however often the doctor comes.
-const LASTING: &str = ".doctor";
+/// Ends the name of a blob that cannot be removed: later examinations use it again.
+const LASTING: &str = ".check";
 
-/// Names of the doctor's blob.
+/// Names of the examination's blob.
 pub(super) struct Scratch {
     passing: BlobName,
     lasting: BlobName,
@@ -18,7 +18,7 @@ pub(super) struct Scratch {
 
 impl Scratch {
     /// Beside the blob of an election; none when its name leaves no room for another. `random` keeps
-    /// several doctors apart.
+    /// several examinations apart.
     pub fn beside(election: &BlobName, random: u64) -> Option<Self> {
         Some(Self {
             passing: named(election, &format!("{LASTING}-{random:016x}"))?,
@@ -49,9 +49,9 @@ mod tests {
     fn it_is_beside_the_blob() {
         let election = BlobName::parse("jobs/a b").unwrap();
         let mut scratch = Scratch::beside(&election, 0xab).unwrap();
-        assert_eq!(scratch.name().to_string(), "jobs/a b.doctor-00000000000000ab");
+        assert_eq!(scratch.name().to_string(), "jobs/a b.check-00000000000000ab");
         scratch.removable = false;
-        assert_eq!(scratch.name().to_string(), "jobs/a b.doctor");
+        assert_eq!(scratch.name().to_string(), "jobs/a b.check");
     }
 
     #[test]

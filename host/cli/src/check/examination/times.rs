@@ -28,7 +28,7 @@ impl Times {
         self.0.len() >= MEASURED
     }
 
-    pub fn finding(mut self, timings: &Timings) -> Finding {
+    pub fn finding(&mut self, timings: &Timings) -> Finding {
         const CHECK: &str = "round trips";
         self.0.sort_unstable();
         let (Some(min), Some(max)) = (self.0.first().copied(), self.0.last().copied()) else {
@@ -107,8 +107,8 @@ pub(super) fn short(span: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
     use super::*;
+    use crate::check::findings::Verdict;
     use tenure_core::Failover;
 
     const DEFAULTS: Timings = Timings {

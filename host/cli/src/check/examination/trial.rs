@@ -1,19 +1,18 @@
-//! What is tried on the doctor's own blob, one thing after the other, and what each answer means.
+//! The requests that are tried on the examination's own blob, one after the other, and what each response means.
 
-use super::super::Finding;
-use super::super::scratch::Scratch;
-use super::{Answered, Examination, GaveUp, Way, lacks_permission};
+use super::scratch::Scratch;
+use super::{Answered, Examination, Finding, GaveUp, Transport, lacks_permission};
 use tenure_azure::answer::{Answer, Class, LeaseState};
 use tenure_azure::credential::Credential;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_azure::{BlobName, LeaseId, Metadata};
 use tenure_core::fresh_lease_id;
 
-/// The lease on the doctor's blob, in seconds: the shortest.
+/// The lease on the examination's blob, in seconds: the shortest.
 const LEASE: u32 = 15;
 
-/// The name in the metadata by which the doctor knows his own blob.
-const MARK: &str = "doctor";
+/// The metadata field by which an examination recognises its own blob.
+const MARK: &str = "check";
 
 /// By which a follower ends the lease of a leader whose promise is over, and of no other.
 const CONDITIONAL_BREAK: &str = "conditional break";
@@ -46,7 +45,7 @@ impl From<GaveUp> for Stop {
     }
 }
 
-/// The doctor's blob, as far as things have come.
+/// The examination's blob, and the state that the requests so far left it in.
 struct Trial<'e, 's, W> {
     examination: &'e mut Examination<'s, W>,
     blob: BlobName,
@@ -66,14 +65,14 @@ struct Trial<'e, 's, W> {
     left: &'static [&'static str],
 }
 
-impl<W: Way> Examination<'_, W> {
-    /// Tries all that an election does on a blob of the doctor's own, and removes that.
+impl<W: Transport> Examination<'_, W> {
+    /// Tries all that an election does on a blob of its own, and removes that.
     pub(super) async fn try_beside(&mut self, mut scratch: Scratch) -> Result<(), GaveUp> {
         let delete = Operation::Delete { lease: None, if_match: None };
         // It is not there yet.
         let asked = self.answer(delete, scratch.name()).await?;
         scratch.removable = asked.answer.class != Class::Refused;
-        let ids = [fresh_lease_id(&mut self.way), fresh_lease_id(&mut self.way)];
+        let ids = [fresh_lease_id(&mut self.transport), fresh_lease_id(&mut self.transport)];
         let mut trial = Trial {
             examination: self,
             blob: scratch.name().clone(),
@@ -102,7 +101,7 @@ impl<W: Way> Examination<'_, W> {
     }
 }
 
-impl<W: Way> Trial<'_, '_, W> {
+impl<W: Transport> Trial<'_, '_, W> {
     async fn run(&mut self) -> Result<(), Stop> {
         self.make().await?;
         self.look().await?;
@@ -118,7 +117,7 @@ impl<W: Way> Trial<'_, '_, W> {
             asked = self.create().await?;
         }
         let Answered { answer, .. } = &asked;
-        // 412: a lasting one that another doctor is at.
+        // 412: a lasting one that another examination uses.
         let exists = matches!(answer.class, Class::Conflict | Class::LeaseMismatch)
             && matches!(answer.code.as_deref(), Some("BlobAlreadyExists" | "LeaseIdMissing"));
         if answer.class != Class::Done && !exists {
@@ -162,7 +161,7 @@ impl<W: Way> Trial<'_, '_, W> {
         Err(GaveUp("there is no container").into())
     }
 
-    /// Whether the blob is the doctor's own, and nobody is at it.
+    /// Tests whether the blob is an examination's, and no other one uses it.
     async fn look(&mut self) -> Result<(), Stop> {
         const CHECK: &str = "permissions";
         let asked = self.ask("read blob", Operation::Read { lease: None }).await?;
@@ -195,9 +194,9 @@ impl<W: Way> Trial<'_, '_, W> {
         Ok(())
     }
 
-    /// A blob that is never removed is that of all doctors.
+    /// All examinations share a blob that is never removed.
     fn at_work(&mut self) -> Stop {
-        let detail = format!("another doctor is at work on {}; try again in {LEASE}s", self.blob);
+        let detail = format!("another tenure check uses {}; try again in {LEASE}s", self.blob);
         self.find(Finding::unknown("permissions", detail));
         Stop::Untouchable
     }

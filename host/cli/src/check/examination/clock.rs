@@ -80,8 +80,8 @@ impl Offset {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
     use super::*;
+    use crate::check::findings::Verdict;
 
     fn at(millis: i64) -> DateTime<Utc> {
         DateTime::from_timestamp_millis(1_800_000_000_000 + millis).unwrap()

@@ -40,8 +40,8 @@ pub(super) fn finding(settings: &Settings, now: DateTime<Utc>) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
     use super::*;
+    use crate::check::findings::Verdict;
 
     fn judged(sas: &str) -> Finding {
         let text = format!(

@@ -1,0 +1,236 @@
+//! What a check found, as lines for people and as objects for programs.
+
+use crate::complaint::printable;
+use crate::output::{UNUSABLE, print};
+use crate::terminal::{broken, colour_wanted, columns};
+use anstyle::{AnsiColor, Style};
+use serde_json::{Value, json};
+use std::io::{IsTerminal, stdout};
+
+/// The widest column of checks: `conditional break`.
+const CHECK: usize = 17;
+
+/// The column of verdicts.
+const VERDICT: usize = 7;
+
+/// Details begin there.
+const INDENT: usize = VERDICT + CHECK + 4;
+
+/// How good or bad something is, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Verdict {
+    /// As it has to be.
+    Good,
+    /// It could not be found out, which keeps nobody from leading.
+    Unknown,
+    /// A candidate can lead like this; somebody should know of it all the same.
+    Warning,
+    /// A candidate cannot lead like this, or not for long.
+    Failed,
+}
+
+/// What one check came to. Holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Finding {
+    /// What was tried, in a few words: `acquire lease`.
+    pub check: &'static str,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// What it means and, unless all is well, what to do about it.
+    pub detail: String,
+}
+
+impl Finding {
+    fn new(check: &'static str, verdict: Verdict, detail: impl Into<String>) -> Self {
+        Self { check, verdict, detail: detail.into() }
+    }
+
+    pub(super) fn good(check: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(check, Verdict::Good, detail)
+    }
+
+    pub(super) fn unknown(check: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(check, Verdict::Unknown, detail)
+    }
+
+    pub(super) fn warning(check: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(check, Verdict::Warning, detail)
+    }
+
+    pub(super) fn failed(check: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(check, Verdict::Failed, detail)
+    }
+}
+
+/// The findings about one election so far.
+pub(super) struct Findings {
+    /// False for JSON, which is written at the end.
+    shows: bool,
+    pub found: Vec<Finding>,
+}
+
+impl Findings {
+    pub(super) fn new(shows: bool) -> Self {
+        Self { shows, found: Vec::new() }
+    }
+
+    /// Adds findings, and shows them at once.
+    pub(super) fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        let colour = stdout().is_terminal() && colour_wanted();
+        for finding in findings {
+            if self.shows {
+                print(&line(&finding, colour, columns(stdout())));
+            }
+            self.found.push(finding);
+        }
+    }
+}
+
+impl Verdict {
+    pub(super) fn exit_code(self) -> u8 {
+        match self {
+            Self::Good | Self::Unknown => 0,
+            Self::Warning => 1,
+            Self::Failed => UNUSABLE,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Unknown => "unknown",
+            Self::Warning => "warning",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Returns the worst verdict. An emulator does not count, since its user chose it.
+pub(super) fn worst(findings: &[Finding]) -> Verdict {
+    let counts =
+        |finding: &&Finding| finding.verdict != Verdict::Warning || finding.check != "emulator";
+    // What is unknown is no harm, and is not all well.
+    let rank =
+        |finding: &&Finding| (finding.verdict.exit_code(), finding.verdict == Verdict::Unknown);
+    let worst = findings.iter().filter(counts).max_by_key(rank);
+    worst.map_or(Verdict::Good, |finding| finding.verdict)
+}
+
+fn line(finding: &Finding, colour: bool, width: Option<usize>) -> String {
+    let style = match finding.verdict {
+        _ if !colour => Style::new(),
+        Verdict::Good => AnsiColor::Green.on_default(),
+        Verdict::Unknown => Style::new().dimmed(),
+        Verdict::Warning => AnsiColor::Yellow.on_default(),
+        Verdict::Failed => AnsiColor::Red.on_default().bold(),
+    };
+    let name = finding.verdict.name();
+    let check = printable(finding.check);
+    let detail = broken(&printable(&finding.detail), INDENT, width);
+    format!("{style}{name:<VERDICT$}{style:#}  {check:<CHECK$}  {detail}\n")
+}
+
+pub(super) fn summary(findings: &[Finding]) -> String {
+    let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
+    let counted = [
+        (count(Verdict::Failed), "failed"),
+        (count(Verdict::Warning), "warnings"),
+        (count(Verdict::Unknown), "unknown"),
+        (count(Verdict::Good), "ok"),
+    ];
+    let counted: Vec<_> = counted
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| match (count, *name) {
+            (1, "warnings") => "1 warning".to_owned(),
+            (count, name) => format!("{count} {name}"),
+        })
+        .collect();
+    let meaning = match worst(findings) {
+        Verdict::Good | Verdict::Unknown if count(Verdict::Warning) == 0 => {
+            "a candidate can lead from this machine"
+        }
+        Verdict::Good | Verdict::Unknown | Verdict::Warning => {
+            "a candidate can lead from this machine; see the warnings"
+        }
+        Verdict::Failed => "a candidate cannot lead from this machine, or not for long",
+    };
+    format!("{}: {meaning}", counted.join(", "))
+}
+
+/// Returns the findings for programs.
+pub(super) fn objects(findings: &[Finding]) -> Vec<Value> {
+    let object = |finding: &Finding| {
+        json!({
+            "check": finding.check,
+            "verdict": finding.verdict.name(),
+            "detail": finding.detail,
+        })
+    };
+    findings.iter().map(object).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(check: &'static str, verdict: Verdict, detail: String) -> Finding {
+        Finding { check, verdict, detail }
+    }
+
+    #[test]
+    fn a_line_is_aligned_and_breaks_before_the_terminal_does() {
+        let words = "a bb ccc dddd a bb ccc dddd abc";
+        let told = finding("clock", Verdict::Good, words.to_owned());
+        let prefix = "ok       clock              ";
+        assert_eq!(line(&told, false, None), format!("{prefix}{words}\n"));
+        assert_eq!(prefix.len(), INDENT);
+        let narrow = line(&told, false, Some(INDENT + 30));
+        let (first, second) = words.split_at(words.len() - 3);
+        assert_eq!(narrow, format!("{prefix}{}\n{:INDENT$}{second}\n", first.trim_end(), ""));
+        assert!(line(&told, true, None).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_gets_through() {
+        let told = finding("clock", Verdict::Failed, "a\u{1b}[31m\nb".to_owned());
+        assert_eq!(line(&told, false, None).matches(['\u{1b}', '\n']).count(), 1);
+    }
+
+    #[test]
+    fn the_worst_counts_and_what_is_unknown_is_no_harm() {
+        use Verdict::{Failed, Good, Unknown, Warning};
+        for (verdicts, code, words) in [
+            (vec![Good], 0, "1 ok: a candidate can lead"),
+            (vec![Good, Unknown], 0, "1 unknown, 1 ok"),
+            (vec![Warning, Good, Unknown], 1, "1 warning, 1 unknown, 1 ok"),
+            (vec![Warning, Failed, Warning, Good], 2, "1 failed, 2 warnings, 1 ok"),
+        ] {
+            let findings: Vec<_> =
+                verdicts.iter().map(|&v| finding("clock", v, String::new())).collect();
+            assert_eq!(worst(&findings).exit_code(), code, "{verdicts:?}");
+            assert!(summary(&findings).starts_with(words), "{}", summary(&findings));
+        }
+    }
+
+    #[test]
+    fn an_emulator_is_told_and_no_reason_to_fail() {
+        let emulator = || finding("emulator", Verdict::Warning, "not the service".to_owned());
+        let mut findings = vec![finding("clock", Verdict::Good, String::new()), emulator()];
+        assert_eq!(worst(&findings).exit_code(), 0);
+        let told = summary(&findings);
+        assert!(
+            told.starts_with("1 warning, 1 ok: ") && told.ends_with("see the warnings"),
+            "{told}"
+        );
+        assert_eq!(worst(&findings).name(), "ok");
+        findings.push(finding("clock", Verdict::Warning, String::new()));
+        assert_eq!(worst(&findings).exit_code(), 1);
+    }
+
+    #[test]
+    fn programs_get_objects() {
+        let object = &objects(&[finding("clock", Verdict::Warning, "late".to_owned())])[0];
+        assert_eq!((&object["check"], &object["verdict"]), (&json!("clock"), &json!("warning")));
+    }
+}

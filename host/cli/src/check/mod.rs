@@ -1,0 +1,246 @@
+//! `tenure check`: validates the settings of `tenure run`, shows what they mean, and tests the account.
+
+mod account;
+mod connection;
+mod examination;
+mod findings;
+mod settings;
+
+use super::candidacy::Candidacy;
+use super::complaint::printable;
+use super::configuration::Configuration;
+use super::engine;
+use super::judged::{Shared, leave_wills, outside};
+use super::log::{Log, Output, json_text};
+use super::output::{complain, eprint, fail, print};
+use super::settings::table::{CONNECTION_STRING_FILE, CRON, EVERY, JSON, OFFLINE, WHILE_LEADING};
+use super::settings::{CommandLine, Elections, Value};
+use super::signals::{REPEATED, Signals};
+use super::terminal::aligned;
+use super::version::VERSION;
+use account::Account;
+use examination::Examination;
+use findings::{Finding, Findings, Verdict, worst};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::time::Instant;
+use tenure::clock::BootClock;
+use tokio::runtime::Handle;
+use tokio::select;
+
+/// A signal ended it.
+const INTERRUPTED: u8 = 130;
+
+pub(super) async fn check(line: &CommandLine) -> ExitCode {
+    let (json, offline) = (line.has(&JSON), line.has(&OFFLINE));
+    let mut signals = match Signals::new() {
+        Ok(signals) => signals,
+        Err(error) => return fail(format_args!("signals cannot be handled: {error}")),
+    };
+    let Validated { mut configurations, candidacies, notes } = match validate(line).await {
+        Ok(validated) => validated,
+        Err(code) => return code,
+    };
+    if !json {
+        print(&settings::as_text(&candidacies, &notes));
+    }
+    let mut results = Vec::new();
+    if !offline {
+        let mut tester = Tester::new(!json, candidacies.len() > 1);
+        for (candidacy, configuration) in candidacies.iter().zip(&mut configurations) {
+            match tester.test(candidacy, configuration, &mut signals).await {
+                Ok(findings) => results.push(findings),
+                Err(Stop::Settings) => return complain(&configuration.complaints, json),
+                Err(Stop::Interrupted(findings)) => {
+                    results.extend(findings);
+                    show(&candidacies, &notes, &results, json);
+                    return ExitCode::from(INTERRUPTED);
+                }
+            }
+        }
+    }
+    show(&candidacies, &notes, &results, json);
+    let all = results.iter().map(|findings| worst(&findings.found).exit_code());
+    ExitCode::from(all.max().unwrap_or(0))
+}
+
+/// Settings in which there is nothing wrong.
+struct Validated {
+    configurations: Vec<Configuration>,
+    candidacies: Vec<Candidacy>,
+    /// Notes about the whole process.
+    notes: Vec<String>,
+}
+
+/// Validates the settings as `tenure run` does. Sends nothing.
+async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
+    let engine = engine::unlogged().map_err(fail)?;
+    let clock = BootClock::new();
+    let mut elections = Elections::of(line);
+    let given = std::mem::take(&mut elections.given);
+    let mut configurations: Vec<_> = given.into_iter().map(Configuration::of_run).collect();
+    for configuration in &mut configurations {
+        // An operator tests the account without the options of the work.
+        let is_scheduled = [&EVERY, &CRON, &WHILE_LEADING];
+        let is_scheduled = is_scheduled.iter().any(|timer| configuration.given.is_written(timer));
+        configuration.needs_work = line.has(&OFFLINE) || is_scheduled;
+    }
+    let kind = elections.unnamed().filter(|_| configurations.is_empty());
+    let mut of_kind: Vec<_> = kind.map(Configuration::of_run).into_iter().collect();
+    let of_process = if configurations.is_empty() { &mut of_kind } else { &mut configurations };
+    leave_wills(of_process, None);
+    if let Some(first) = of_process.first_mut() {
+        // Nothing is logged here, but a wrong option is reported.
+        first.log_style(Output::Stdout);
+    }
+    let mut beside = Vec::new();
+    let mut outside = outside(&engine, &clock, of_process, Some(&mut beside)).await;
+    for of_kind in &mut of_kind {
+        outside.fronts.clear();
+        elections.complain(std::mem::take(&mut of_kind.complaints));
+    }
+    let logs = configurations.iter().map(|_| Log::nowhere()).collect();
+    let (authorities, here) = (outside.authorities.clone(), Handle::current());
+    let shared = Shared::load((engine, clock), authorities, &Log::nowhere(), &here).await;
+    let shared = shared.map_err(fail)?;
+    let judged = shared.judge_all(&mut elections, &mut configurations, logs, outside.fronts).await;
+    match judged {
+        Ok(Some(candidacies)) => {
+            let notes = outside.notes.into_iter().chain(beside).collect();
+            Ok(Validated { configurations, candidacies, notes })
+        }
+        Ok(None) => Err(complain(&elections.complaints, line.has(&JSON))),
+        Err(failure) => Err(fail(failure)),
+    }
+}
+
+/// Why a test is the last one.
+enum Stop {
+    /// A file with a setting changed meanwhile. The configuration has the complaints.
+    Settings,
+    /// A signal came. None: it came twice, or before anything was found.
+    Interrupted(Option<Findings>),
+}
+
+/// Tests the accounts of one election after the other.
+struct Tester {
+    /// False for JSON, which is written at the end.
+    shows: bool,
+    /// Findings are shown below the name of their election.
+    several: bool,
+    /// The origins that were connected to.
+    connected: BTreeSet<String>,
+    /// The containers and credentials with which everything was tried.
+    tried: BTreeSet<String>,
+}
+
+impl Tester {
+    fn new(shows: bool, several: bool) -> Self {
+        Self { shows, several, connected: BTreeSet::new(), tried: BTreeSet::new() }
+    }
+
+    async fn test(
+        &mut self,
+        candidacy: &Candidacy,
+        configuration: &mut Configuration,
+        signals: &mut Signals,
+    ) -> Result<Findings, Stop> {
+        let understood = &candidacy.understood;
+        let settings = configuration.read().ok_or(Stop::Settings)?;
+        if self.shows {
+            let election = printable(&understood.election);
+            print(&if self.several { format!("\n{election}\n") } else { "\n".to_owned() });
+        }
+        let mut findings = Findings::new(self.shows);
+        for origin in &understood.origins {
+            if !self.connected.insert(origin.clone()) {
+                continue;
+            }
+            select! {
+                found = connection::examine(origin, &configuration.authorities) => findings.add([found]),
+                // Nothing is made yet that would have to be removed.
+                () = signals.next() => return Err(Stop::Interrupted(None)),
+            }
+        }
+        let file = configuration.given.get(&CONNECTION_STRING_FILE).map(Value::text);
+        let container = settings.election.container();
+        let (account, credential) = (&understood.account, &understood.credential);
+        let is_first = self.tried.insert(format!("{account} {container} {credential} {file:?}"));
+        let account = Account::new(settings, configuration.authorities.clone());
+        let Some((found, interrupted)) = to_the_end(&account, is_first, signals).await else {
+            return Err(Stop::Interrupted(None));
+        };
+        findings.add(found);
+        if interrupted { Err(Stop::Interrupted(Some(findings))) } else { Ok(findings) }
+    }
+}
+
+/// Examines the account. A first signal waits until the test blob is deleted; a second one does not. Returns true if a
+/// signal came, and none if two came.
+async fn to_the_end(
+    account: &Account,
+    is_first: bool,
+    signals: &mut Signals,
+) -> Option<(Vec<Finding>, bool)> {
+    let examination = Examination::of(account.settings(), account);
+    let examination = async {
+        if is_first { examination.findings().await } else { examination.look_only().await }
+    };
+    tokio::pin!(examination);
+    select! {
+        findings = &mut examination => return Some((findings, false)),
+        () = signals.next() => eprint(
+            "tenure: the test blob is deleted first; interrupt again to end at once\n",
+        ),
+    }
+    select! {
+        findings = examination => Some((findings, true)),
+        () = second(signals) => None,
+    }
+}
+
+/// Completes at the next signal that is not the first one again: a terminal and its shell may both send one.
+async fn second(signals: &mut Signals) {
+    let first = Instant::now();
+    while first.elapsed() < REPEATED {
+        signals.next().await;
+    }
+}
+
+/// Writes what the tests came to, of several elections the failures first. With `json`, everything.
+fn show(candidacies: &[Candidacy], notes: &[String], results: &[Findings], json: bool) {
+    let verdicts = results.iter().map(|findings| worst(&findings.found));
+    let all = verdicts.clone().max_by_key(|verdict| verdict.exit_code());
+    if json {
+        let objects = candidacies.iter().enumerate().map(|(number, candidacy)| {
+            let mut object = settings::object(candidacy);
+            let findings = results.get(number).map(|findings| findings.found.as_slice());
+            object["verdict"] = json!(findings.map(|findings| worst(findings).name()));
+            object["findings"] = json!(findings.map(findings::objects));
+            object
+        });
+        print(&json_text(&json!({
+            "version": VERSION,
+            "verdict": all.map(Verdict::name),
+            "elections": objects.collect::<Vec<_>>(),
+            "notes": notes,
+        })));
+        return;
+    }
+    let mut tested: Vec<_> = candidacies.iter().zip(results).collect();
+    tested.sort_by_key(|(_, findings)| std::cmp::Reverse(worst(&findings.found).exit_code()));
+    match tested.as_slice() {
+        [] => {}
+        [(_, one)] => print(&format!("\n{}\n", findings::summary(&one.found))),
+        several => {
+            let title = ["election", "verdict", "findings"].map(str::to_owned);
+            let row = |(candidacy, findings): &(&Candidacy, &Findings)| {
+                let verdict = worst(&findings.found).name().to_owned();
+                let election = printable(&candidacy.understood.election);
+                [election, verdict, findings::summary(&findings.found)]
+            };
+            print(&format!("\n{}", aligned([title].into_iter().chain(several.iter().map(row)))));
+        }
+    }
+}
