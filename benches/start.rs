@@ -106,7 +106,7 @@ impl Bench {
         let election = format!("bench-{}/leader", uuid::Uuid::new_v4().simple());
         let mut command = Command::new(PROGRAM);
         command
-            .args(["run", "--log", "json", "--election", &election, "--name", "bench"])
+            .args(["run", "--log", "json", &election, "--name", "bench"])
             .args(["--every", "1h", "--handler", BEAT_HANDLER])
             .env("TENURE_CACHE_DIR", cache)
             .env("AZURE_STORAGE_CONNECTION_STRING", self.store.connection_string())

@@ -121,7 +121,7 @@ impl Group {
         let compile = async || {
             // Everything is loaded and judged; no account is given, so nothing is sent.
             Command::new(&self.program)
-                .args(["run", "--election", &self.election, "--handler", BEAT_HANDLER])
+                .args(["run", &self.election, "--handler", BEAT_HANDLER])
                 .env_remove("AZURE_STORAGE_CONNECTION_STRING")
                 .stdin(Stdio::null())
                 .output()
@@ -158,17 +158,7 @@ impl Group {
     pub fn component(&self, name: &str, access: &Access, handler: &Path, more: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command
-            .args([
-                "run",
-                "--log",
-                "json",
-                "--log-level",
-                "debug",
-                "--election",
-                &self.election,
-                "--name",
-                name,
-            ])
+            .args(["run", "--log", "json", "--log-level", "debug", &self.election, "--name", name])
             .args(self.timer)
             .args(["--allow-host", &self.sink])
             .args(["--env", &format!("BEAT_URL=http://{}/", self.sink)])
@@ -187,17 +177,7 @@ impl Group {
     pub fn command(&self, name: &str, more: &[&str], work: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command
-            .args([
-                "run",
-                "--log",
-                "json",
-                "--log-level",
-                "debug",
-                "--election",
-                &self.election,
-                "--name",
-                name,
-            ])
+            .args(["run", "--log", "json", "--log-level", "debug", &self.election, "--name", name])
             .args(self.timer)
             .args(["--env", &format!("BEAT_AT={}", self.sink)])
             .args(more);

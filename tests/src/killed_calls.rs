@@ -109,7 +109,7 @@ async fn play(program: &str, store: &Store) -> Result<Round> {
 fn start(group: &Group, name: &str, receiver: SocketAddr) -> Result<Candidate> {
     let mut command = Command::new(&group.program);
     command.args(["run", "--log", "json", "--log-level", "debug", "--name", name]);
-    command.args(["--election", &group.election, "--every", "1s", "--poll", "1s"]);
+    command.args([&group.election, "--every", "1s", "--poll", "1s"]);
     command.env("TENURE_HANDLER_URL", format!("http://{receiver}/{}", "x".repeat(URL)));
     group.access.give(&mut command);
     Candidate::spawn(name, command)

@@ -153,15 +153,7 @@ impl Scene {
         let name = format!("member-{:04}", self.started);
         let mut command = Command::new(&self.rounds.program);
         command
-            .args([
-                "run",
-                "--log",
-                "json",
-                "--election",
-                &self.ledger.coordinating,
-                "--name",
-                &name,
-            ])
+            .args(["run", "--log", "json", &self.ledger.coordinating, "--name", &name])
             .args(["--shares", &self.rounds.shares.to_string(), "--while-leading", "--grace", "0s"])
             .args(["--handler", BEAT_HANDLER, "--allow-host", &self.sink.host()])
             .args(["--env", &format!("BEAT_URL=http://{}/", self.sink.host())])

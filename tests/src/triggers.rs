@@ -202,7 +202,7 @@ async fn trigger(group: &Group, number: u32, more: &[&str]) -> Result<()> {
 pub async fn command(group: &Group, id: &str, more: &[&str]) -> Result<(Option<i32>, String)> {
     let program: &PathBuf = &group.program;
     let mut command = Command::new(program);
-    command.args(["trigger", "--election", &group.election, "--id", id]).args(more);
+    command.args(["trigger", &group.election, "--id", id]).args(more);
     group.access.give(&mut command);
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await?;
     let said = [output.stdout, output.stderr].concat();

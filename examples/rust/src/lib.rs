@@ -1,7 +1,7 @@
 //! A leader handler in Rust: each turn, it reports its term and slot to an HTTP endpoint.
 //!
 //! ```text
-//! tenure run --election demo/report --every 5s --handler report.wasm \
+//! tenure run demo/report --every 5s --handler report.wasm \
 //!     --env REPORT_URL=http://127.0.0.1:8080/report --allow-host 127.0.0.1:8080
 //! ```
 //!

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run -p tenure-example-sink -- --listen 127.0.0.1:8080
-//! tenure run --election demo/report --every 5s --handler report.wasm \
+//! tenure run demo/report --every 5s --handler report.wasm \
 //!     --env REPORT_URL=http://127.0.0.1:8080/report --allow-host 127.0.0.1:8080
 //! curl -i http://127.0.0.1:8080/report -H 'tenure-election: demo/report' -H 'tenure-term: 1' \
 //!     -d 'I lead!'
@@ -42,7 +42,7 @@ const LONGEST: usize = 64 * 1024;
 
 const EXAMPLE: &str = "\
 Example: a leader that reports to it, and one from the past
-  tenure run --election demo/report --every 5s --handler report.wasm \\
+  tenure run demo/report --every 5s --handler report.wasm \\
       --env REPORT_URL=http://127.0.0.1:8080/report --allow-host 127.0.0.1:8080
   curl -i http://127.0.0.1:8080/report
   curl -i http://127.0.0.1:8080/report -H 'tenure-election: demo/report' -H 'tenure-term: 1' \\

@@ -33,6 +33,9 @@ impl fmt::Display for Complaint {
 /// So many complaints in a row with the same advice are shown. Each name of a list may have one.
 const SHOWN: usize = 10;
 
+/// Advice for a command line on which a command is taken for something else.
+pub(super) const BEFORE_A_COMMAND: &str = "put -- before a command";
+
 /// All complaints, for people.
 pub(super) fn report(complaints: &[Complaint]) -> String {
     let mut text = String::from(match complaints.len() {

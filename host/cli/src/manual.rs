@@ -159,7 +159,6 @@ mod tests {
             ("delivery", false),
             ("missed", false),
             ("lease", false),
-            ("election", false),
             ("log", false),
             ("handler", true),
             ("control-token-file", true),

@@ -354,7 +354,7 @@ impl Operator {
                     None => ("several elections are".to_owned(), "add"),
                 };
                 let there = there.join(", or ");
-                Err(format!("{why} at {}; {advice} --election {there}", self.at))
+                Err(format!("{why} at {}; {advice} {there}", self.at))
             }
             _ if status == 421 => Err(format!(
                 "the candidate at {} does not answer by that name; use its address, or give it the name \

@@ -47,7 +47,6 @@ impl Setup {
         let mut command = Command::new(&self.program);
         command.args([
             "run",
-            "--election",
             self.election,
             "--log",
             "json",

@@ -20,7 +20,7 @@ const ELECTION: &str = "checked/report";
 
 fn command(access: &Access, more: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
-    command.args(["check", "--election", ELECTION]).args(more).stdin(Stdio::null());
+    command.args(["check", ELECTION]).args(more).stdin(Stdio::null());
     access.give(&mut command);
     command
 }

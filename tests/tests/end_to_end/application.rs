@@ -42,7 +42,7 @@ impl Stage {
     fn command(&self, what: &str, name: &str, access: &Access, more: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args([what, "--log", "json", "--name", name, "--listen", "127.0.0.1:0"]);
-        command.args(["--election", &self.group.election]).args(more);
+        command.args([&self.group.election]).args(more);
         access.give(&mut command);
         command
     }
@@ -215,7 +215,7 @@ async fn the_answer_becomes_no_by_itself_while_the_lease_is_still_held() {
     let no = stream.tells(|told| told["leading"] == false).await;
     assert!(no["valid_until"].is_null() && SystemTime::now() >= last.unwrap(), "{no}");
     let mut status = Command::new(PROGRAM);
-    status.args(["status", "--json", "--election", &stage.group.election]);
+    status.args(["status", "--json", &stage.group.election]);
     stage.group.access.give(&mut status);
     let seen: Value = serde_json::from_slice(&status.output().await.unwrap().stdout).unwrap();
     assert_eq!(
@@ -377,7 +377,7 @@ async fn what_makes_no_sense_is_told_at_once() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let run = ["run", "--election", "a/b"];
+    let run = ["run", "a/b"];
     for (arguments, words) in [
         // As ever, with the new choice.
         (&["--every", "5s"][..], &["no handler is given", "add --no-work"][..]),

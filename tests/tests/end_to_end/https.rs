@@ -73,7 +73,7 @@ fn text(output: &Output) -> String {
 /// `tenure COMMAND` for the election of `group`, trusting the platform only.
 fn tenure(group: &Group, command: &str) -> Command {
     let mut tenure = Command::new(PROGRAM);
-    tenure.args([command, "--election", &group.election]).stdin(Stdio::null());
+    tenure.args([command, &group.election]).stdin(Stdio::null());
     tenure.env("AZURE_STORAGE_CONNECTION_STRING", &group.connection_string);
     tenure
 }

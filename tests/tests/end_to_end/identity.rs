@@ -257,7 +257,7 @@ async fn a_slot_is_reset_with_a_token() {
     outsider.put_metadata(&fields).await.unwrap();
 
     let mut command = tokio::process::Command::new(PROGRAM);
-    command.args(["reset-slot", "--yes", "--election", &group.election]);
+    command.args(["reset-slot", "--yes", &group.election]);
     scene.access(variables).give(&mut command);
     command.env("TENURE_FAILOVER", "3s").stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(SOON, command.output()).await.unwrap().unwrap();

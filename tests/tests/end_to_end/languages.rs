@@ -26,7 +26,7 @@ fn new_election() -> String {
 fn start(store: &Store, reports: &Reports, handler: &Path, url: &str, election: &str) -> Candidate {
     let mut command = Command::new(PROGRAM);
     command
-        .args(["run", "--log", "json", "--every", "1s", "--election", election, "--handler"])
+        .args(["run", "--log", "json", "--every", "1s", election, "--handler"])
         .arg(handler)
         .args(["--env", &format!("REPORT_URL={url}"), "--allow-host", &reports.host()])
         .env("AZURE_STORAGE_CONNECTION_STRING", store.connection_string());

@@ -86,8 +86,7 @@ fn run(what: &str, mut command: Command) -> String {
     said
 }
 
-const RUN: [&str; 7] =
-    ["run", "--election", "leases/leader", "--every", "1h", "--handler", BEAT_HANDLER];
+const RUN: [&str; 6] = ["run", "leases/leader", "--every", "1h", "--handler", BEAT_HANDLER];
 
 #[test]
 fn secrets_in_the_wrong_variable_are_not_shown() {
@@ -221,14 +220,14 @@ async fn what_is_refused_and_what_fails_shows_no_secret() {
     ];
     for way in ways {
         for subcommand in [
-            &["status", "--election", "leases/leader"][..],
-            &["status", "--election", "leases/leader", "--json"],
-            &["status", "--history", "--election", "leases/leader"],
-            &["check", "--election", "leases/leader"],
-            &["check", "--election", "leases/leader", "--json"],
-            &["reset-slot", "--election", "leases/leader", "--yes"],
-            &["check", "--election", "leases/leader", "--every", "1h", "--", "/bin/sh"],
-            &["check", "--election", "leases/leader", "--every", "1h", "--json", "--", "/bin/sh"],
+            &["status", "leases/leader"][..],
+            &["status", "leases/leader", "--json"],
+            &["status", "--history", "leases/leader"],
+            &["check", "leases/leader"],
+            &["check", "leases/leader", "--json"],
+            &["reset-slot", "leases/leader", "--yes"],
+            &["check", "leases/leader", "--every", "1h", "--", "/bin/sh"],
+            &["check", "leases/leader", "--every", "1h", "--json", "--", "/bin/sh"],
         ] {
             let mut command = command(subcommand);
             command.envs(way.iter().map(|(name, value)| (name, value)));

@@ -163,7 +163,7 @@ fn a_port_in_use_is_told_before_anything_is_sent() {
     for (listen, words) in [(address.as_str(), "cannot be listened on"), ("8080", "not an address")]
     {
         let output = Command::new(PROGRAM)
-            .args(["run", "--election", "jobs/report", "--every", "1h"])
+            .args(["run", "jobs/report", "--every", "1h"])
             .args(["--handler", BEAT_HANDLER, "--listen", listen])
             .env("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true")
             .output()

@@ -72,7 +72,7 @@ async fn status_says_who_ran_the_turn_that_failed_and_why() {
     let detail = ended.event["detail"].as_str().expect("a detail").to_owned();
     let status = async || {
         let mut command = Command::new(PROGRAM);
-        command.args(["status", "--election", &group.election, "--json"]).stdin(Stdio::null());
+        command.args(["status", &group.election, "--json"]).stdin(Stdio::null());
         group.access.give(&mut command);
         serde_json::from_slice::<Value>(&command.output().await.unwrap().stdout).unwrap()
     };
@@ -115,12 +115,12 @@ async fn an_interval_that_cannot_be_is_told_with_the_rest() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     let mut command = Command::new(PROGRAM);
-    command.args(["status", "--watch", "--election", "nothing", "--interval", "1ms"]);
+    command.args(["status", "--watch", "nothing", "--interval", "1ms"]);
     group.access.give(&mut command);
     let output = command.output().await.unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("--interval 1ms") && said.contains("--election nothing"), "{said}");
+    assert!(said.contains("--interval 1ms") && said.contains("nothing"), "{said}");
 }
 
 #[cfg(target_os = "linux")]
@@ -134,7 +134,7 @@ async fn what_cannot_be_written_is_no_success() {
     {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let mut command = Command::new(PROGRAM);
-        command.args(arguments).args(["--election", &group.election]).stdin(Stdio::null());
+        command.args(arguments).args([&group.election]).stdin(Stdio::null());
         group.access.give(&mut command);
         let child = command.stdout(full).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let output = tokio::time::timeout(SOON, child.wait_with_output()).await.unwrap().unwrap();
@@ -151,7 +151,7 @@ async fn status_says_what_there_is_to_know_of_this_machine() {
     group.warm_up().await.unwrap();
     let status = async |own: &[(&str, &str)]| {
         let mut command = Command::new(PROGRAM);
-        command.args(["status", "--election", &group.election]).stdin(Stdio::null());
+        command.args(["status", &group.election]).stdin(Stdio::null());
         group.access.give(&mut command);
         let output = command.envs(own.iter().copied()).output().await.unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())

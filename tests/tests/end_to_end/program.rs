@@ -45,8 +45,6 @@ fn everything_that_is_wrong_is_said_at_once_and_nothing_is_sent() {
     let (listener, connection_string) = silent_store();
     let wrong = [
         "run",
-        "--election",
-        "Not_A_Container/",
         "--every",
         "10ms",
         "--handler",
@@ -76,9 +74,10 @@ fn everything_that_is_wrong_is_said_at_once_and_nothing_is_sent() {
         "--ca-file",
         "/nowhere/ca.pem",
     ];
-    let output = tenure(&wrong, Some(&connection_string));
+    let output = tenure(&[&wrong[..], &["Not_A_Container/"]].concat(), Some(&connection_string));
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("\n  Not_A_Container/\n"), "{said}");
     for pair in wrong[1..].chunks(2) {
         assert!(said.contains(pair[0]), "{} is not named:\n{said}", pair[0]);
         // What is given to the handler may be a secret.
@@ -101,7 +100,7 @@ fn a_variable_is_named_where_no_option_was_given() {
         ("TENURE_CA_FILE", "/nowhere/ca.pem"),
     ];
     let output = Command::new(PROGRAM)
-        .args(["run", "--election", "jobs/a", "--every", "5s", "--handler", BEAT_HANDLER])
+        .args(["run", "jobs/a", "--every", "5s", "--handler", BEAT_HANDLER])
         .env("AZURE_STORAGE_CONNECTION_STRING", connection_string)
         .envs(wrong)
         .output()
@@ -118,7 +117,7 @@ fn a_variable_that_is_misspelt_is_told_before_anything_is_sent() {
     for command in [&["run", "--every", "5s", "--handler", BEAT_HANDLER][..], &["status"]] {
         let output = Command::new(PROGRAM)
             .args(command)
-            .args(["--election", "jobs/a"])
+            .args(["jobs/a"])
             .env("AZURE_STORAGE_CONNECTION_STRING", &connection_string)
             .env("TENURE_POL", "1s")
             // A cluster sets this for a service called tenure.
@@ -139,11 +138,11 @@ fn a_variable_that_is_misspelt_is_told_before_anything_is_sent() {
 #[test]
 fn advice_speaks_of_options_to_who_uses_options() {
     let (_listener, connection_string) = silent_store();
-    let run = ["run", "--election", "jobs/a", "--handler", BEAT_HANDLER, "--every", "5s"];
+    let run = ["run", "jobs/a", "--handler", BEAT_HANDLER, "--every", "5s"];
     let output = tenure(&[&run[..], &["--max-attempts", "3"]].concat(), Some(&connection_string));
     let said = text(&output);
     assert!(said.contains("set --delivery at-least-once") && !said.contains("TENURE_"), "{said}");
-    let run = ["run", "--election", "jobs/a", "--handler", BEAT_HANDLER];
+    let run = ["run", "jobs/a", "--handler", BEAT_HANDLER];
     let zone = ["--cron", "CRON_TZ=Europe/Berlin 0 9 * * *"];
     let output = tenure(&[&run[..], &zone].concat(), Some(&connection_string));
     let said = text(&output);
@@ -159,7 +158,7 @@ fn code_is_not_kept_where_others_can_write() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let output = Command::new(PROGRAM)
-        .args(["status", "--election", "Not_A_Container/"])
+        .args(["status", "Not_A_Container/"])
         .env("AZURE_STORAGE_CONNECTION_STRING", connection_string)
         .env("TENURE_CACHE_DIR", folder.path())
         .output()
@@ -178,7 +177,7 @@ fn whom_to_trust_is_judged_before_anything_is_sent() {
     std::fs::write(&file, SECRET).unwrap();
     let file = file.to_str().unwrap();
     for command in [&["run", "--every", "5s"][..], &["status"], &["reset-slot", "--yes"]] {
-        let wrong = [command, &["--election", "jobs/a", "--ca-file", file]].concat();
+        let wrong = [command, &["jobs/a", "--ca-file", file]].concat();
         let output = tenure(&wrong, Some(&connection_string));
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
         for said in [&format!("--ca-file {file}"), "holds no certificate"] {
@@ -190,7 +189,7 @@ fn whom_to_trust_is_judged_before_anything_is_sent() {
 
 #[test]
 fn connection_strings_that_are_none_are_explained_without_their_secret() {
-    let run = ["run", "--election", "jobs/a", "--every", "5s", "--handler", BEAT_HANDLER];
+    let run = ["run", "jobs/a", "--every", "5s", "--handler", BEAT_HANDLER];
     let garbled = [
         String::new(),
         "nonsense".into(),
@@ -215,7 +214,6 @@ fn a_secret_in_the_wrong_place_is_not_shown() {
     let with_password = format!("https://user:{SECRET}@example.com/");
     for wrong in [
         ["--connection-string-file", &connection_string],
-        ["--election", &connection_string],
         ["--lease", &connection_string],
         ["--allow-host", &with_password],
         ["--env", SECRET.trim_end_matches('=')],
@@ -226,13 +224,17 @@ fn a_secret_in_the_wrong_place_is_not_shown() {
         assert!(!text(&output).contains(SECRET.trim_end_matches('=')), "{}", text(&output));
         assert!(text(&output).contains(wrong[0]), "{}", text(&output));
     }
+    // In the place of the election.
+    let output = tenure(&["run", &connection_string], None);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("AccountName=a"), "{}", text(&output));
 }
 
 #[test]
 fn an_endpoint_that_is_no_host_is_told_with_everything_else() {
     let connection_string =
         format!("AccountName=acc;AccountKey={SECRET};BlobEndpoint=http://127.0.0.300:10000/acc");
-    let run = ["run", "--election", "jobs/a", "--every", "5s", "--handler", "/nowhere.wasm"];
+    let run = ["run", "jobs/a", "--every", "5s", "--handler", "/nowhere.wasm"];
     let output = tenure(&run, Some(&connection_string));
     assert_eq!(output.status.code(), Some(2));
     for said in ["AZURE_STORAGE_CONNECTION_STRING", "127.0.0.300", "/nowhere.wasm"] {
@@ -254,7 +256,7 @@ fn a_file_that_is_no_handler_is_told_what_it_is() {
         (PROGRAM, "not a WebAssembly component"),
     ];
     for (file, expected) in cases {
-        let run = ["run", "--election", "jobs/a", "--every", "5s", "--handler", file];
+        let run = ["run", "jobs/a", "--every", "5s", "--handler", file];
         let output = tenure(&run, Some(&connection_string));
         assert_eq!(output.status.code(), Some(2), "{file}");
         assert!(text(&output).contains(expected), "{file}: {}", text(&output));
@@ -269,9 +271,7 @@ async fn status_tells_who_leads_by_its_exit_code_too() {
     group.warm_up().await.unwrap();
     let status = async |connection_string: String| {
         let election = group.election.clone();
-        let ask = move || {
-            tenure(&["status", "--json", "--election", &election], Some(&connection_string))
-        };
+        let ask = move || tenure(&["status", "--json", &election], Some(&connection_string));
         tokio::task::spawn_blocking(ask).await.unwrap()
     };
     let json = |output: &Output| -> serde_json::Value {

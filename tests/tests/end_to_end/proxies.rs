@@ -52,7 +52,7 @@ async fn the_account_is_reached_through_the_proxy() {
     assert_eq!(actions.iter().collect::<Vec<_>>(), ["acquire", "release", "renew"]);
 
     let mut command = Command::new(PROGRAM);
-    command.args(["check", "--election", &group.election]);
+    command.args(["check", &group.election]);
     group.access.give(&mut command);
     let output = proxied(command).output().await.unwrap();
     let report = String::from_utf8(output.stdout).unwrap();

@@ -66,7 +66,7 @@ async fn a_sas_for_reading_shows_the_election_and_cannot_contend() {
     leader.event("turn-ended", SOON).await;
     let command = |arguments: &[&str]| {
         let mut command = Command::new(PROGRAM);
-        command.args(arguments).args(["--election", &group.election]).stdin(Stdio::null());
+        command.args(arguments).args([&group.election]).stdin(Stdio::null());
         access.give(&mut command);
         command
     };

@@ -15,7 +15,7 @@ async fn tenure(group: &Group, arguments: &[&str]) -> Result<Output> {
     let mut command = Command::new(PROGRAM);
     command
         .args(arguments)
-        .args(["--election", &group.election])
+        .args([&group.election])
         .env("AZURE_STORAGE_CONNECTION_STRING", &group.connection_string)
         .stdin(Stdio::null());
     Ok(tokio::task::spawn_blocking(move || command.output()).await??)
@@ -98,7 +98,7 @@ async fn a_reset_that_breaks_off_gives_the_lease_back() -> Result<()> {
             refused.then_some(Instead::Code(403, "AuthorizationPermissionMismatch"))
         });
         let mut command = tokio::process::Command::new(PROGRAM);
-        command.args(["reset-slot", "--yes", "--election", &group.election]);
+        command.args(["reset-slot", "--yes", &group.election]);
         group.access.give(&mut command);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.kill_on_drop(true).spawn()?;

@@ -116,7 +116,7 @@ async fn stage() -> (Store, Group) {
 
 fn run(group: &Group, collector: SocketAddr, work: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
-    command.args(["run", "--log", "json", "--election", &group.election, "--name", "ada"]);
+    command.args(["run", "--log", "json", &group.election, "--name", "ada"]);
     command.args(["--every", "1s"]).args(work).stdin(Stdio::null());
     group.access.give(&mut command);
     command

@@ -84,17 +84,7 @@ async fn stage() -> (Store, Group) {
 fn command(group: &Group, name: &str, more: &[&str]) -> Command {
     let mut command = Command::new(&group.program);
     command
-        .args([
-            "run",
-            "--log",
-            "json",
-            "--log-level",
-            "debug",
-            "--election",
-            &group.election,
-            "--name",
-            name,
-        ])
+        .args(["run", "--log", "json", "--log-level", "debug", &group.election, "--name", name])
         .args(group.timer)
         .args(more);
     group.access.give(&mut command);
@@ -311,7 +301,7 @@ fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
         format!("AccountName=a;AccountKey=c2VjcmV0LWtleQ==;BlobEndpoint=http://{address}/a");
     let mut command = Command::new(PROGRAM);
     command
-        .args(["run", "--election", "jobs/a"])
+        .args(["run", "jobs/a"])
         .args(arguments)
         .envs(variables.iter().copied())
         .env("AZURE_STORAGE_CONNECTION_STRING", store);

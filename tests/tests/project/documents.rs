@@ -429,9 +429,9 @@ fn commands_that_people_type_exist() {
     assert_eq!(wrong, [""; 0]);
     assert!(typed > 20, "{typed}");
     for (command, mistake) in [
-        ("tenure status --election a/b", None),
+        ("tenure status a/b", None),
         ("tenure run --every 5s -- other --no-option", None),
-        ("tenure statsu --election a/b", Some("statsu")),
+        ("tenure statsu a/b", Some("statsu")),
         ("KEY=x tenure run --evry 5s", Some("--evry")),
         // An option of another command.
         ("tenure status --every 5s", Some("--every")),
@@ -451,7 +451,7 @@ fn the_tables_of_options_are_those_of_the_program() {
     assert!(options("run").len() > 30, "{:?}", options("run"));
     // The one that shows the help of the others has none itself.
     let commands = all_commands().into_iter().filter(|name| name != "help");
-    let elections = commands.filter(|name| options(name).contains("--election"));
+    let elections = commands.filter(|name| options(name).contains("--connection-string-file"));
     let known: BTreeSet<_> = elections.flat_map(|command| options(&command)).collect();
     assert_eq!(listed, known);
 }

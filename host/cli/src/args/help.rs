@@ -8,18 +8,18 @@ Examples:
   Try it, without an account: a blob store in one terminal, and a candidate in another
     tenure store --listen 127.0.0.1:10000
     export AZURE_STORAGE_CONNECTION_STRING=UseDevelopmentStorage=true
-    tenure run --election demo/report --every 5s --handler report.wasm
+    tenure run demo/report --every 5s --handler report.wasm
 
   On Azure: the same command in every replica
     export AZURE_STORAGE_CONNECTION_STRING='DefaultEndpointsProtocol=https;AccountName=...'
-    tenure run --election jobs/nightly --every 24h --handler nightly.wasm \\
+    tenure run jobs/nightly --every 24h --handler nightly.wasm \\
         --env REPORT_URL=https://example.com/report --allow-host example.com
 
   Any program as the work
-    tenure run --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
+    tenure run jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
 
   Is it right, and when will it run?
-    tenure check --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
+    tenure check jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
 
   One command at a time, on all machines together
     tenure lock --wait 60s jobs/migration -- ./migrate.sh
@@ -36,7 +36,7 @@ Examples:
 pub(super) const RUN_HELP: &str = "\
 Instead of --handler, any program can be the work. It is started again for each turn:
 
-  tenure run --election jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
+  tenure run jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
 
 It sees this environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_ELECTION, \
 TENURE_TERM, TENURE_SLOT, TENURE_ATTEMPT, TENURE_IDEMPOTENCY_KEY, TENURE_TRIGGER (of \
@@ -48,15 +48,15 @@ out, whatever its exit code. Pass the term on to whatever it writes to.
 
 Without a timer the work runs for triggers only (`tenure trigger`):
 
-  tenure run --election jobs/reindex -- ./reindex
+  tenure run jobs/reindex -- ./reindex
 
 More work than one process can do is split into shares, which all processes of the election divide among themselves:
 
-  tenure run --election jobs/orders --shares 32 --every 1m -- ./orders
+  tenure run jobs/orders --shares 32 --every 1m -- ./orders
 
 Or each turn is one POST to a URL, with the turn as JSON:
 
-  tenure run --election jobs/report --every 1h --webhook https://example.com/tick
+  tenure run jobs/report --every 1h --webhook https://example.com/tick
 
 Any 2xx is success; every other answer, including a redirect, is a failed turn. A call that did not arrive is \
 retried; one that may have arrived is retried with --delivery at-least-once only. The header tenure-term holds the \
@@ -67,7 +67,7 @@ seen. Names of this machine are allowed, for a sidecar at http://localhost:3000/
 Or this candidate leads for an application beside it, which asks http://localhost:8080/leader and does the work \
 itself:
 
-  tenure run --election jobs/poller --no-work --listen 127.0.0.1:8080
+  tenure run jobs/poller --no-work --listen 127.0.0.1:8080
 
 The answer says whether this candidate leads, under which term, and how long the application may act: for \
 valid_for_ms, counted from before it asked, or until valid_until. /watch reports each change. Nobody preempts the \
@@ -204,7 +204,7 @@ came; 2 it was not ordered, or the transfer failed: the leader still leads.";
 
 pub(super) const PAUSE_HELP: &str = "\
 The candidate must run with --listen and a control token; the same token is given here, by the variable \
-TENURE_CONTROL_TOKEN or --control-token-file. --election is needed where the listener serves several elections.
+TENURE_CONTROL_TOKEN or --control-token-file. The election is needed where the listener serves several elections.
 
 Exit codes: 0 the candidate accepted the order; 1 it may have accepted it: no answer came; 2 it was not ordered, and \
 nothing has changed.";

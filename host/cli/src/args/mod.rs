@@ -9,6 +9,7 @@ pub(super) use standalone::DemoArguments;
 pub(super) use standalone::SuperviseArguments;
 pub(super) use standalone::{CompletionsArguments, ComposeArguments, ManArguments, StoreArguments};
 
+use super::complaint::BEFORE_A_COMMAND;
 use super::settings::setting::Setting;
 use super::settings::with_options;
 use super::version::VERSION;
@@ -125,12 +126,7 @@ pub(super) fn advised(mut error: clap::Error, words: &[OsString]) -> clap::Error
                 .any(|c| context(ContextKind::Usage).contains(c))
                 && !context(ContextKind::InvalidArg).starts_with('-') =>
         {
-            match words.iter().any(|word| word.to_string_lossy().starts_with("--config")) {
-                true => {
-                    "the command is for all elections of the file, so leave out their names; put -- before a command"
-                }
-                false => "put -- before a command",
-            }
+            BEFORE_A_COMMAND
         }
         ErrorKind::UnknownArgument => {
             // Behind -- it would be the command.
@@ -194,11 +190,9 @@ mod tests {
 
     #[test]
     fn a_command_without_its_dashes_is_told_of_them() {
-        let tip = "put -- before a command";
-        let told = refused("tenure run --election jobs/x --every 5s true --all");
+        let tip = BEFORE_A_COMMAND;
+        let told = refused("tenure run jobs/x --every 5s true --all");
         assert!(told.contains("unexpected argument 'true'") && told.contains(tip), "{told}");
-        let told = refused("tenure check --config tenure.toml jobs/x");
-        assert!(told.contains("the command is for all elections of the file"), "{told}");
         for other in ["tenure run --evry 5s", "tenure store true"] {
             assert!(
                 !refused(other).contains("as a value") && !refused(other).contains(tip),
@@ -210,13 +204,13 @@ mod tests {
     #[test]
     fn a_cron_expression_without_quotes_is_told_of_them() {
         for line in [
-            "tenure run --election jobs/x --cron 0 3 * * * -- backup",
-            "tenure run --cron Cargo.toml Cargo.lock --election jobs/x",
+            "tenure run jobs/x --cron 0 3 * * * -- backup",
+            "tenure run --cron Cargo.toml Cargo.lock jobs/x",
             "tenure run --cron=*/5 * * * * --handler a.wasm",
         ] {
             assert!(refused(line).contains("--cron '0 3 * * *'"), "{}", refused(line));
         }
-        for line in ["tenure run --cron @daily backup", "tenure run --cron 0 --evry 5s"] {
+        for line in ["tenure run --cron @daily jobs/x backup", "tenure run --cron 0 --evry 5s"] {
             assert!(!refused(line).contains("quotes"), "{}", refused(line));
         }
     }
@@ -248,7 +242,7 @@ mod tests {
     #[test]
     fn who_is_paused_must_be_said() {
         for verb in ["pause", "resume"] {
-            let told = refused(&format!("tenure {verb} --election jobs/x"));
+            let told = refused(&format!("tenure {verb} jobs/x"));
             assert!(told.contains("required") && told.contains("--at <URL>"), "{told}");
             let help = refused(&format!("tenure {verb} --help"));
             assert!(help.contains("--at <URL>") && !help.contains("default: the"), "{help}");

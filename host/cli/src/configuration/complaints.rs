@@ -1,10 +1,10 @@
 //! What is wrong with settings, told of what people wrote.
 
 use super::Configuration;
-use crate::complaint::{Complaint, shown};
-use crate::settings::Value;
+use crate::complaint::{BEFORE_A_COMMAND, Complaint, shown};
 use crate::settings::setting::{Kind, Setting};
-use crate::settings::table::CONNECTION_STRING_FILE;
+use crate::settings::table::{COMMAND, CONNECTION_STRING_FILE};
+use crate::settings::{Source, Value};
 use std::path::Path;
 use tenure::contract;
 use tenure::settings::names;
@@ -98,7 +98,15 @@ impl Configuration {
                 None => (problem, advice),
             };
             let zone = self.settings.get(&variable).filter(|_| variable == names::TIME_ZONE);
-            let advice = zone.and_then(iana_name).unwrap_or(advice);
+            let mut advice = zone.and_then(iana_name).unwrap_or(advice);
+            let is_argument = variable == names::ELECTION
+                && value.is_some_and(|value| value.source == Source::CommandLine);
+            if is_argument
+                && COMMAND.is_option_of(self.given.command())
+                && !self.given.is_on(&COMMAND)
+            {
+                advice = format!("{advice}; if it is a command, {BEFORE_A_COMMAND}");
+            }
             let problem = self.given.in_their_words(&problem, value);
             let advice = self.given.in_their_words(&advice, value);
             self.complaints.push(Complaint { source, problem, advice });

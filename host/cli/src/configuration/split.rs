@@ -101,7 +101,7 @@ mod tests {
     use tenure::program::shares::Share;
 
     fn judged(more: &[&str]) -> Configuration {
-        let words = ["tenure", "run", "--election", "jobs/orders"].iter().chain(more);
+        let words = ["tenure", "run", "jobs/orders"].iter().chain(more);
         let matches = program(TABLE).try_get_matches_from(words).unwrap();
         let line = CommandLine::of(TABLE, "run", matches.subcommand().unwrap().1);
         Configuration::of_run(Given::of(&line))

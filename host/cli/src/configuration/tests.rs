@@ -55,7 +55,7 @@ fn a_complaint_names_where_the_value_came_from() {
         [
             "--lease 5s",
             "TENURE_RENEW",
-            "--election, or TENURE_ELECTION",
+            "CONTAINER/BLOB, or TENURE_ELECTION",
             "--connection-string-file, or AZURE_STORAGE_CONNECTION_STRING",
             "AZURE_CLIENT_ID",
         ]
@@ -128,10 +128,10 @@ fn a_connection_string_is_no_file_and_never_shown() {
 
 #[test]
 fn a_value_that_says_nothing_is_told_once() {
-    let mut configuration = given(&["--election", " ", "--grace", "", "--ca-file", ""]);
+    let mut configuration = given(&[" ", "--grace", "", "--ca-file", ""]);
     configuration.add(vec![complaint(names::ELECTION)]);
     assert_eq!(configuration.duration(&GRACE), None);
-    assert_eq!(sources(&configuration), ["--election", "--grace", "--ca-file"]);
+    assert_eq!(sources(&configuration), ["CONTAINER/BLOB", "--grace", "--ca-file"]);
     assert!(configuration.complaints.iter().all(|c| c.problem == "the value is empty"));
 }
 

@@ -1,12 +1,12 @@
 //! The elections of a command: that of the command line, or those of `tenure.toml`.
 
-use super::given::{Given, Value, Variables, environment};
+use super::given::{EACH, Given, Value, Variables, environment};
 use super::options::CommandLine;
 use super::parse::{self, Content, Section};
 use super::pattern::{self, Pattern};
 use super::setting::{Scope, Setting};
 use super::source::Source;
-use super::table::{CONFIG, ELECTION};
+use super::table::{CONFIG, ELECTION, FOR_EACH};
 use crate::complaint::{Complaint, shown};
 use std::collections::BTreeSet;
 
@@ -219,14 +219,11 @@ impl Elections {
     }
 }
 
-/// The election that the command line names, of a command that does not contend: for one that does, the
-/// file's other elections would be left out without a word.
+/// Returns the election that the command line names, unless it is a pattern for several.
 fn named(line: &CommandLine) -> Option<String> {
-    let words = match line.command.as_str() {
-        "run" | "check" => None,
-        _ => line.get(&ELECTION).or_else(|| line.bare(&ELECTION)),
-    };
-    words?.first().map(|word| word.to_string_lossy().into_owned())
+    let name = line.get(&ELECTION)?.first()?.to_string_lossy().into_owned();
+    let is_pattern = FOR_EACH.is_option_of(&line.command) && name.contains(EACH);
+    (!is_pattern).then_some(name)
 }
 
 #[cfg(test)]

@@ -36,8 +36,6 @@ fn is_blank(text: &OsStr) -> bool {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     CommandLine,
-    /// Of the command line too, without the option's name.
-    Argument,
     /// This one. What a variable holds in the place of a file is not kept here.
     Variable(&'static str),
     /// Where its key stands, in the table of the election.
@@ -88,7 +86,7 @@ impl Value {
         let text = text.filter(|text| !text.trim().is_empty());
         match (&self.source, text, kind) {
             (Source::Variable(name), ..) => (*name).to_owned(),
-            (Source::Argument, text, _) => text.unwrap_or_default(),
+            (Source::CommandLine, Some(text), Kind::Argument(_)) => text,
             (Source::CommandLine, Some(text), Kind::Command) => format!("-- {text}"),
             (Source::CommandLine, _, Kind::Variables) => format!("--{name} …"),
             (Source::CommandLine, _, Kind::Switch | Kind::Url) => format!("--{name}"),
@@ -109,8 +107,8 @@ impl Value {
     pub(crate) fn told_bare(&self) -> String {
         match &self.source {
             Source::Variable(name) => (*name).to_owned(),
+            Source::CommandLine if matches!(self.setting.kind, Kind::Argument(_)) => self.told(),
             Source::CommandLine => self.setting.option(),
-            Source::Argument => self.told(),
             Source::Election(key) | Source::Defaults(key) => {
                 let only = match self.words.as_slice() {
                     [only] => &only.place,
@@ -202,6 +200,10 @@ impl Given {
         this
     }
 
+    pub(crate) fn command(&self) -> &str {
+        &self.command
+    }
+
     pub(crate) fn get(&self, setting: &Setting) -> Option<&Value> {
         self.values.iter().find(|value| value.setting.is(setting))
     }
@@ -260,7 +262,7 @@ impl Given {
         self.named(variable).filter(|_| !variable.starts_with('-'))
     }
 
-    /// Where it could be said that nobody says: `--election, or TENURE_ELECTION`. None where it is said in a way
+    /// Where it could be said that nobody says: `CONTAINER/BLOB, or TENURE_ELECTION`. None where it is said in a way
     /// that makes no sense, which is complained of already.
     pub(crate) fn told_missing(&self, setting: &Setting) -> Option<String> {
         let variable = setting.variables().last();
@@ -289,7 +291,6 @@ impl Given {
             let (name, value) = word.split_once('=').map_or((word, None), |(n, v)| (n, Some(v)));
             let setting = self.named(name)?;
             let by = match self.get(setting) {
-                Some(value) if value.source == Source::Argument => Source::CommandLine,
                 Some(value) => value.source.clone(),
                 // Whoever sets variables is not told of options.
                 None if by_variable && !name.starts_with('-') => return None,
@@ -298,13 +299,9 @@ impl Given {
             Some(match (by, value) {
                 (Source::Variable(_), _) if !name.starts_with('-') => return None,
                 (Source::Variable(variable), _) => variable.to_owned(),
-                (Source::CommandLine | Source::Argument, _)
-                    if !setting.is_option_of(&self.command) =>
-                {
-                    return None;
-                }
-                (Source::CommandLine | Source::Argument, None) => setting.option(),
-                (Source::CommandLine | Source::Argument, Some(value)) => {
+                (Source::CommandLine, _) if !setting.is_option_of(&self.command) => return None,
+                (Source::CommandLine, None) => setting.option(),
+                (Source::CommandLine, Some(value)) => {
                     format!("{} {value}", setting.option())
                 }
                 (Source::Election(_) | Source::Defaults(_), _) if !setting.is_key() => return None,
@@ -364,9 +361,6 @@ fn own(
     if let Some(words) = line.get(setting) {
         return value(Source::CommandLine, words.iter().map(word).collect());
     }
-    if let Some(words) = line.bare(setting) {
-        return value(Source::Argument, words.iter().map(word).collect());
-    }
     for name in setting.variables() {
         if let Some(text) = variable(name) {
             let is_content = name == setting.content;
@@ -395,7 +389,7 @@ fn is_off(value: &Value) -> bool {
 /// command line are a contradiction.
 fn gives_way(value: &Value, all: &[Value]) -> bool {
     let rank = |value: &Value| match value.source {
-        Source::CommandLine | Source::Argument => 0,
+        Source::CommandLine => 0,
         Source::Variable(_) => 1,
         Source::Election(_) => 2,
         Source::Defaults(_) => 3,

@@ -23,7 +23,7 @@ mod tests;
 mod word;
 
 pub(crate) use elections::Elections;
-pub(crate) use given::{Given, Value, Vocabulary};
+pub(crate) use given::{Given, Source, Value, Vocabulary};
 pub(crate) use options::{CommandLine, with_options};
 pub(crate) use pattern::Pattern;
 

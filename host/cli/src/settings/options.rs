@@ -13,26 +13,19 @@ const MOST_IN_ONE_LIST: usize = 12;
 /// A command with the options that the table has for it.
 pub(crate) fn with_options(command: Command, table: &[&'static Setting]) -> Command {
     let name = command.get_name().to_owned();
-    let argument = |setting: &'static Setting| Some(bare(setting, setting.argument_of(&name)?));
-    let bare = table.iter().copied().filter_map(argument);
     let options = table.iter().copied().filter(|setting| setting.is_option_of(&name));
     let is_long = options.clone().count() > MOST_IN_ONE_LIST;
     let option = |setting: &'static Setting| {
         let arg = option(setting);
-        if arg.is_last_set() {
+        if arg.is_positional() {
             // A lock has no other work.
-            return arg.required(name == "lock");
+            let is_required = arg.is_last_set() && name == "lock";
+            return arg.required(is_required);
         }
         let heading = Some(setting.heading).filter(|heading| is_long && *heading != OTHERS);
         arg.help_heading(heading)
     };
-    command.args(bare).args(options.map(option))
-}
-
-/// The same as an option, without its name.
-fn bare(setting: &Setting, name: &'static str) -> Arg {
-    let help = format!("The {}, as with --{}", setting.name, setting.name);
-    Arg::new(name).help(help).conflicts_with(setting.name).value_parser(value_parser!(String))
+    command.args(options.map(option))
 }
 
 fn option(setting: &'static Setting) -> Arg {
@@ -41,6 +34,7 @@ fn option(setting: &'static Setting) -> Arg {
     let text = |name: &str| valued(arg.clone(), name).value_parser(value_parser!(String));
     match setting.kind {
         Kind::Text(name) => text(name),
+        Kind::Argument(name) => arg.value_name(name).value_parser(value_parser!(String)),
         Kind::Url => text("URL"),
         // Negative ones are refused with the range. Those of other options would hide that a value is missing.
         Kind::Duration => text("DURATION").allow_hyphen_values(setting.name == "period"),
@@ -122,8 +116,6 @@ pub(crate) struct CommandLine {
     pub table: Vec<&'static Setting>,
     pub command: String,
     given: Vec<(&'static Setting, Vec<OsString>)>,
-    /// Those that stand there without their names.
-    bare: Vec<(&'static Setting, Vec<OsString>)>,
 }
 
 impl CommandLine {
@@ -139,36 +131,23 @@ impl CommandLine {
             Some((*setting, words))
         };
         let options = table.iter().filter(|setting| setting.is_option_of(command));
-        let bare = |setting: &&'static Setting| {
-            let words = matches.get_raw(setting.argument_of(command)?)?;
-            Some((*setting, words.map(ToOwned::to_owned).collect()))
-        };
         Self {
             table: table.to_vec(),
             command: command.to_owned(),
             given: options.filter_map(given).collect(),
-            bare: table.iter().filter_map(bare).collect(),
         }
     }
 
     /// The same, but for some settings.
     pub(super) fn without(&self, settings: &[&Setting]) -> Self {
-        let others = |all: &[(&'static Setting, Vec<OsString>)]| {
-            let others =
-                all.iter().filter(|(given, _)| !settings.iter().any(|setting| given.is(setting)));
-            others.cloned().collect()
-        };
-        let (given, bare) = (others(&self.given), others(&self.bare));
-        Self { table: self.table.clone(), command: self.command.clone(), given, bare }
+        let is_other =
+            |(given, _): &&(&Setting, _)| !settings.iter().any(|setting| given.is(setting));
+        let given = self.given.iter().filter(is_other).cloned().collect();
+        Self { table: self.table.clone(), command: self.command.clone(), given }
     }
 
     pub(crate) fn has(&self, setting: &Setting) -> bool {
-        self.get(setting).or_else(|| self.bare(setting)).is_some()
-    }
-
-    /// The values of one that was given without its name.
-    pub(super) fn bare(&self, setting: &Setting) -> Option<&[OsString]> {
-        self.bare.iter().find(|(given, _)| given.is(setting)).map(|(_, words)| words.as_slice())
+        self.get(setting).is_some()
     }
 
     /// The values of one that was given.

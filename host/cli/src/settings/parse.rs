@@ -241,6 +241,7 @@ impl Reader<'_> {
             }
             (
                 Kind::Text(_)
+                | Kind::Argument(_)
                 | Kind::Url
                 | Kind::Duration
                 | Kind::Number
@@ -310,9 +311,13 @@ impl Reader<'_> {
 
 fn expected(kind: Kind) -> String {
     match kind {
-        Kind::Text(_) | Kind::Url | Kind::Duration | Kind::Size | Kind::File | Kind::Rule(_) => {
-            "a string".to_owned()
-        }
+        Kind::Text(_)
+        | Kind::Argument(_)
+        | Kind::Url
+        | Kind::Duration
+        | Kind::Size
+        | Kind::File
+        | Kind::Rule(_) => "a string".to_owned(),
         Kind::Number => "a whole number".to_owned(),
         Kind::Switch => "true or false".to_owned(),
         Kind::OneOf(words) => format!("\"{}\"", words.join("\" or \"")),
@@ -340,7 +345,7 @@ fn example(key: &Setting) -> String {
         Kind::Duration => {
             format!("write it in quotes and with its unit, as in {name} = \"15s\"")
         }
-        Kind::Text(_) | Kind::Url | Kind::Size | Kind::File | Kind::Rule(_) => {
+        Kind::Text(_) | Kind::Argument(_) | Kind::Url | Kind::Size | Kind::File | Kind::Rule(_) => {
             format!("write it in quotes: {name} = \"…\"")
         }
         Kind::Number => format!("write it as in {name} = 5"),

@@ -41,7 +41,7 @@ impl Pattern {
             complaints.push(Complaint::new(
                 told,
                 "all of them would be one election",
-                format!("write {EACH} where the name belongs, as in --election tenants/{EACH}"),
+                format!("write {EACH} where the name belongs, as in tenants/{EACH}"),
             ));
         }
         let names = self.names(&mut complaints);

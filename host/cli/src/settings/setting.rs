@@ -17,8 +17,6 @@ pub(crate) struct Setting {
     pub default: &'static str,
     /// The commands that have the option.
     pub commands: &'static [&'static str],
-    /// The commands that take it as their argument too, without its name.
-    pub bare_in: &'static [&'static str],
     /// The option must be given.
     pub required: bool,
     pub scope: Scope,
@@ -44,6 +42,8 @@ pub(crate) struct Setting {
 pub(crate) enum Kind {
     /// A text, and what it is called in the help.
     Text(&'static str),
+    /// The same, given by its place on the command line and not as an option.
+    Argument(&'static str),
     /// An address that may hold a secret, so that it is never shown.
     Url,
     /// A number with its unit, like `15s`.
@@ -130,12 +130,6 @@ impl Setting {
         !self.name.is_empty() && self.commands.contains(&command)
     }
 
-    /// What the argument is called that says it without its name; none where a command has no such argument.
-    pub(crate) fn argument_of(&self, command: &str) -> Option<&'static str> {
-        let Kind::Text(name) = self.kind else { return None };
-        self.bare_in.contains(&command).then_some(name)
-    }
-
     /// Whether the file has it as a key.
     pub(crate) fn is_key(&self) -> bool {
         self.is_option_of("run") && self.scope != Scope::Elsewhere
@@ -149,6 +143,7 @@ impl Setting {
     /// As it is typed on a command line.
     pub(crate) fn option(&self) -> String {
         match self.kind {
+            Kind::Argument(name) => name.to_owned(),
             Kind::Command => "-- …".to_owned(),
             _ => format!("--{}", self.name),
         }

@@ -23,20 +23,6 @@ const OF_THE_FILE: &[&str] =
     &["run", "check", "lock", "observe", "status", "reshare", "reset-slot", "trigger", "break"];
 /// Those that can answer in JSON.
 const TELLING: &[&str] = &["check", "status"];
-/// Those that meet one election, which can be named without its option.
-const OF_ONE: &[&str] = &[
-    "lock",
-    "observe",
-    "status",
-    "reshare",
-    "reset-slot",
-    "resign",
-    "transfer",
-    "pause",
-    "resume",
-    "trigger",
-    "break",
-];
 /// Those that meet an election.
 const ALL: &[&str] = &[
     "run",
@@ -63,7 +49,6 @@ const ROW: Setting = Setting {
     range: Range::Any,
     default: "",
     commands: RUN,
-    bare_in: &[],
     required: false,
     scope: Scope::Any,
     choice: None,
@@ -133,8 +118,8 @@ settings! {
         heading: ELECTIONS, ..ROW
     };
     ELECTION = Setting {
-        name: "election", variable: names::ELECTION, kind: Kind::Text("CONTAINER/BLOB"),
-        commands: ALL, bare_in: OF_ONE, scope: Scope::One,
+        name: "election", variable: names::ELECTION, kind: Kind::Argument("CONTAINER/BLOB"),
+        commands: ALL, scope: Scope::One,
         help: "The election: a container and a blob in it; candidates create both when they are missing",
         more: "Each job needs a blob of its own; a blob that holds anything else is refused and left \
                untouched",

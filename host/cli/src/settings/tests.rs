@@ -19,7 +19,6 @@ static MADE_UP: Setting = Setting {
     range: Range::Durations(Duration::from_secs(1)..=Duration::from_secs(10)),
     default: "2s",
     commands: &["run", "observe"],
-    bare_in: &[],
     required: false,
     scope: setting::Scope::Any,
     choice: None,

@@ -70,7 +70,7 @@ function command() {
   const whom = order === "transfer" ? [`--to=${name || "NAME"}`] : [];
   const there = isForLeader() ? [] : ["--at", addressOf(name) ?? "ADDRESS"];
   const at = elsewhere() ? there : ["--at", location.origin];
-  return ["tenure", order, "--election", view.election, ...whom, ...at].map(quoted).join(" ");
+  return ["tenure", order, view.election, ...whom, ...at].map(quoted).join(" ");
 }
 
 function showCommand() {

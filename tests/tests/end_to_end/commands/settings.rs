@@ -16,7 +16,7 @@ fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let store =
         format!("AccountName=a;AccountKey=c2VjcmV0LWtleQ==;BlobEndpoint=http://{address}/a");
     let mut program = Command::new(PROGRAM)
-        .args(["run", "--election", "jobs/a", "--every", "5s"])
+        .args(["run", "jobs/a", "--every", "5s"])
         .args(arguments)
         .envs(variables.iter().copied())
         .env("AZURE_STORAGE_CONNECTION_STRING", store)

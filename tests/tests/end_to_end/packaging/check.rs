@@ -88,7 +88,6 @@ fn what_was_understood_is_told_and_nothing_is_sent() {
 fn it_refuses_what_run_refuses_in_the_same_words() {
     let (_listener, store) = silent();
     let wrong = [
-        "--election",
         "Jobs",
         "--cron",
         "61 * * * *",
@@ -118,9 +117,7 @@ fn it_refuses_what_run_refuses_in_the_same_words() {
         .iter()
         .map(|c| c["source"].as_str().unwrap())
         .collect();
-    for source in
-        ["--election Jobs", "--cron 61 * * * *", "--lease 5s", "--grace soon", "--listen here"]
-    {
+    for source in ["Jobs", "--cron 61 * * * *", "--lease 5s", "--grace soon", "--listen here"] {
         assert!(sources.contains(&source), "{source}: {sources:?}");
     }
 }
@@ -134,7 +131,7 @@ async fn the_account_is_tested_beside_what_runs_there() {
     let address = taken.local_addr().unwrap().to_string();
     let ask = async |access: &tenure_tests::Access| {
         let mut command = Command::new(PROGRAM);
-        command.args(["check", "--json", "--election", &group.election]).args(group.timer);
+        command.args(["check", "--json", &group.election]).args(group.timer);
         command.args(["--listen", &address, "--", "/bin/sh"]);
         access.give(&mut command);
         let output = command.output().await.unwrap();

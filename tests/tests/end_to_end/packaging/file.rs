@@ -74,7 +74,7 @@ fn the_example_makes_sense() {
 
 #[test]
 fn an_address_that_is_not_ours_and_a_command_that_is_not_there_are_told_together() {
-    let election = ["--election", "jobs/a", "--every", "5s"];
+    let election = ["jobs/a", "--every", "5s"];
     // Of those that documents use for examples.
     let listen = ["--listen", "203.0.113.1:0", "--", "/nowhere/backup"];
     let said = refused(&[&election[..], &listen].concat(), &[]);

@@ -20,21 +20,20 @@ fn the_version_and_the_help_of_each_command_can_be_asked_for() {
 
 #[test]
 fn what_was_mistyped_is_told_with_what_to_write() {
-    let mistyped = tenure(&["rn", "--election", "jobs/a"], &[]);
+    let mistyped = tenure(&["rn", "jobs/a"], &[]);
     assert_eq!(mistyped.status.code(), Some(2));
     let said = text(&mistyped);
     assert!(said.contains("a similar subcommand exists: 'run'"), "{said}");
-    let unquoted = tenure(&["run", "--cron", "0", "3", "*", "*", "*", "--election", "jobs/a"], &[]);
+    let unquoted = tenure(&["run", "--cron", "0", "3", "*", "*", "*", "jobs/a"], &[]);
     assert!(text(&unquoted).contains("--cron '0 3 * * *'"), "{}", text(&unquoted));
 
-    let election = ["--election", "jobs/a", "--every", "5s"];
+    let election = ["jobs/a", "--every", "5s"];
     let said = refused(&[&election[..], &["--", "backup --all | gzip"]].concat(), &[]);
     assert!(said.contains("a whole command line is in one word"), "{said}");
     assert!(said.contains("-- /bin/sh -c 'LINE'"), "{said}");
     let variables =
         [("TENURE_HANDLER", "a.wasm"), ("TENURE_CRON", "'0 3 * * *'"), ("TENURE_LEAS", "20s")];
-    let hosts =
-        ["--election", "jobs/a", "--handler", "/nowhere.wasm", "--allow-host", "localhost:3000"];
+    let hosts = ["jobs/a", "--handler", "/nowhere.wasm", "--allow-host", "localhost:3000"];
     let said = refused(&hosts, &variables);
     for advice in [
         "write 127.0.0.1:3000 (or",
@@ -53,7 +52,7 @@ async fn the_first_line_says_what_it_is() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     let mut command = Command::new(PROGRAM);
-    command.args(["run", "--election", &group.election, "--name", "ada", "--log", "json"]);
+    command.args(["run", &group.election, "--name", "ada", "--log", "json"]);
     command.args(["--cron", "0 3 * * *", "--time-zone", "Europe/Berlin", "--failover", "3s"]);
     command.env("TENURE_SCHEDULE", "every day");
     command.args(["--", "/bin/sh", "-c", "true", "&&"]);

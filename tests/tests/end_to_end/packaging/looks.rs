@@ -38,17 +38,7 @@ impl Scene {
 
     async fn run(&self, election: &str, command: &str) -> Candidate {
         let mut run = Command::new(PROGRAM);
-        run.args([
-            "run",
-            "--log",
-            "json",
-            "--election",
-            election,
-            "--name",
-            "ada",
-            "--every",
-            "2s",
-        ]);
+        run.args(["run", "--log", "json", election, "--name", "ada", "--every", "2s"]);
         run.args(["--max-failures", "0", "--", "/bin/sh", "-c", command]);
         self.group.access.give(&mut run);
         Candidate::spawn("ada", run).unwrap()
@@ -205,9 +195,9 @@ async fn what_cannot_be_read_comes_first_and_is_explained() {
 
 #[test]
 fn an_election_is_named_once() {
-    let twice = tenure(&["status", "jobs/a", "--election", "jobs/b"], &[]);
+    let twice = tenure(&["status", "jobs/a", "jobs/b"], &[]);
     assert_eq!(twice.status.code(), Some(2));
-    assert!(text(&twice).contains("cannot be used with"), "{}", text(&twice));
+    assert!(text(&twice).contains("unexpected argument 'jobs/b'"), "{}", text(&twice));
     let wrong = tenure(&["status", "--history", "Jobs"], &[]);
     assert!(text(&wrong).contains("\n  Jobs\n    \"Jobs\": "), "{}", text(&wrong));
     let (_folder, file) =

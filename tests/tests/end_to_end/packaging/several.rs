@@ -70,9 +70,9 @@ async fn each_election_has_its_own_candidate_and_all_are_left_together() {
     let refused = order.output().await.unwrap();
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let told = String::from_utf8_lossy(&refused.stderr);
-    assert!(told.contains(&format!("add --election {first}, or {second}")), "{told}");
+    assert!(told.contains(&format!("add {first}, or {second}")), "{told}");
     let mut order = Command::new(PROGRAM);
-    order.args(["pause", "--election", &first, "--at", &address]);
+    order.args(["pause", &first, "--at", &address]);
     order.arg("--control-token-file").arg(&token);
     group.access.give(&mut order);
     let ordered = order.output().await.unwrap();

@@ -88,7 +88,7 @@ async fn it_is_ready_although_the_account_does_not_answer() {
     socket.set_read_timeout(Some(SOON)).unwrap();
     let mut command = Command::new(PROGRAM);
     command
-        .args(["run", "--election", "jobs/a", "--every", "5s", "--", "/bin/true"])
+        .args(["run", "jobs/a", "--every", "5s", "--", "/bin/true"])
         .env(
             "AZURE_STORAGE_CONNECTION_STRING",
             format!("AccountName=a;AccountKey=c2VjcmV0;BlobEndpoint=http://{nobody}/a"),

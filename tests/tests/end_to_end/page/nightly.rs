@@ -173,13 +173,13 @@ async fn who_has_the_token_gives_orders_on_the_page_and_the_token_is_not_sent() 
 
     // A follower cannot hand over: the command finds the leader.
     browser.open(&of_ben).await.unwrap();
-    let finds = format!("{command} === 'tenure transfer --election {election} --to=ada'");
+    let finds = format!("{command} === 'tenure transfer {election} --to=ada'");
     browser.until(&finds, SOON).await.unwrap();
     let disabled = "return document.getElementById('send').getAttribute('aria-disabled')";
     assert_eq!(text(&browser, disabled).await, "true");
     browser.run(&set("order", "pause"), json!([])).await.unwrap();
     let own = of_ben.trim_end_matches('/');
-    let paused = format!("{command} === 'tenure pause --election {election} --at {own}'");
+    let paused = format!("{command} === 'tenure pause {election} --at {own}'");
     browser.until(&paused, SOON).await.unwrap();
 
     // No night is over: nothing is told of nights, not even that they are unknown.
@@ -196,7 +196,7 @@ async fn who_has_the_token_gives_orders_on_the_page_and_the_token_is_not_sent() 
     browser.run(&set("chosen", "ben o'hara"), json!([])).await.unwrap();
     let typed = text(&browser, &format!("return {command}")).await;
     let at = of_ada.trim_end_matches('/');
-    let expected = format!("tenure transfer --election {election} '--to=ben o'\\''hara' --at {at}");
+    let expected = format!("tenure transfer {election} '--to=ben o'\\''hara' --at {at}");
     assert_eq!(typed, expected);
     let seen = "window.sent = []; const real = fetch;
         window.fetch = (path, more) => { sent.push(JSON.stringify([path, more])); return real(path, more); }";
@@ -234,7 +234,7 @@ async fn who_has_the_token_gives_orders_on_the_page_and_the_token_is_not_sent() 
     browser.run(&set("order", "pause"), json!([])).await.unwrap();
     assert_eq!(text(&browser, "return document.getElementById('chosen').value").await, "ada");
     browser.run(&set("chosen", "cleo"), json!([])).await.unwrap();
-    let asked = format!("tenure pause --election {election} --at http://10.0.0.6:8080");
+    let asked = format!("tenure pause {election} --at http://10.0.0.6:8080");
     assert_eq!(text(&browser, &format!("return {command}")).await, asked);
     assert_eq!(text(&browser, disabled).await, "true");
     let why = text(&browser, "return document.getElementById('elsewhere').textContent").await;

@@ -137,7 +137,7 @@ impl Scene {
 
     async fn ask(&self, command: &str) -> (Option<i32>, Value, String) {
         let mut asked = Command::new(PROGRAM);
-        asked.args([command, "--election", ELECTION, "--json", "--request-timeout", "1s"]);
+        asked.args([command, ELECTION, "--json", "--request-timeout", "1s"]);
         self.answered(asked).await
     }
 
@@ -178,7 +178,7 @@ impl Scene {
     /// `check` and a candidate report a clock that is off. The candidate reports it once.
     pub async fn clock(&self, wanted: &str) {
         let mut check = Command::new(PROGRAM);
-        check.args(["check", "--json", "--every", "1h", "--election", ELECTION, "--", "true"]);
+        check.args(["check", "--json", "--every", "1h", ELECTION, "--", "true"]);
         let (code, json, text) = self.answered(check).await;
         assert_eq!(code, Some(2), "{text}");
         let findings = json["elections"][0]["findings"].as_array().unwrap();
@@ -211,7 +211,7 @@ impl Scene {
         let mut wrong = Vec::new();
         for work in [&[][..], &["--every", "1h", "--", "true"]] {
             let mut command = Command::new(PROGRAM);
-            command.args(["check", "--election", ELECTION, "--json", "--request-timeout", "1s"]);
+            command.args(["check", ELECTION, "--json", "--request-timeout", "1s"]);
             let (code, json, text) = self
                 .answered({
                     command.args(work);
@@ -235,17 +235,7 @@ impl Scene {
     fn run(&self) -> Candidate {
         let mut command = Command::new(PROGRAM);
         command
-            .args([
-                "run",
-                "--log",
-                "json",
-                "--log-level",
-                "debug",
-                "--election",
-                ELECTION,
-                "--name",
-                "ada",
-            ])
+            .args(["run", "--log", "json", "--log-level", "debug", ELECTION, "--name", "ada"])
             // A claim would be answered in other words than a renewal: no slot comes due.
             .args(["--cron", "0 0 29 2 *", "--listen", "127.0.0.1:0", "--poll", "500ms"])
             .args(["--renew", "1s", "--request-timeout", "1s", "--handler"])

@@ -84,7 +84,7 @@ async fn leader(stage: &Stage, address: &str) -> Candidate {
 async fn the_token_is_not_given_to_whoever_is_on_record() {
     let (stage, impostor) = (Stage::embedded().await, Impostor::start(0).await);
     let _leader = leader(&stage, &impostor.url).await;
-    let told = stage.operate(&["resign", "--election", &stage.group.election]).await;
+    let told = stage.operate(&["resign", &stage.group.election]).await;
     let heard = impostor.heard();
     assert!(heard.contains("POST /resign"), "{heard}");
     assert!(!heard.contains(TOKEN), "{heard}");
@@ -121,7 +121,7 @@ async fn an_order_for_the_leader_goes_to_no_other_candidate() {
     let other = ["--listen", &at, "--control-token-file", token];
     let other = stage.group.start("ben", &other).unwrap();
     other.event("following", SOON).await;
-    let told = stage.operate(&["resign", "--election", &stage.group.election]).await;
+    let told = stage.operate(&["resign", &stage.group.election]).await;
     assert_eq!(code(&told), 2, "{}", said(&told));
     assert!(said(&told).contains("ada leads, but at the address on record"), "{}", said(&told));
     assert!(said(&told).contains("ben answers"), "{}", said(&told));

@@ -18,21 +18,18 @@ async fn nothing_changes_by_mistake() {
     let elsewhere = format!("{election}-elsewhere");
     for (arguments, words) in [
         (vec!["pause"], "--at <URL>"),
-        (vec!["resume", "--election", election], "--at <URL>"),
+        (vec!["resume", election], "--at <URL>"),
         (vec!["resign", "--at", "localhost:1"], "not an http:// or https:// address"),
         (vec!["resign", "--at", &gone], "cannot be reached"),
         (vec!["resign", "--at", &at, "--control-token-file", short], "fewer than 16"),
         (vec!["resign", "--at", &at, "--control-token-file", wrong], "missing or wrong"),
         (vec!["resign", "--at", &at, "--control-token-file", "/no/such/file"], "cannot be read"),
-        (vec!["resign", "--election", &elsewhere], "no such election"),
-        (vec!["break", "--election", &elsewhere, "--yes"], "no such election"),
-        (vec!["reset-slot", "--election", &elsewhere, "--yes"], "no such election"),
-        (
-            vec!["break", "--election", election, "--period", "61s", "--yes"],
-            "is not between 0s and 1m",
-        ),
-        (vec!["break", "--election", election, "--period", "-5s", "--yes"], "is not a duration"),
-        (vec!["resign", "--election", election], "no address on record"),
+        (vec!["resign", &elsewhere], "no such election"),
+        (vec!["break", &elsewhere, "--yes"], "no such election"),
+        (vec!["reset-slot", &elsewhere, "--yes"], "no such election"),
+        (vec!["break", election, "--period", "61s", "--yes"], "is not between 0s and 1m"),
+        (vec!["break", election, "--period", "-5s", "--yes"], "is not a duration"),
+        (vec!["resign", election], "no address on record"),
         (vec!["transfer", "--to", "", "--at", &at], "name the successor"),
     ] {
         let told = stage.operate(&arguments).await;
@@ -55,17 +52,7 @@ async fn a_candidate_without_a_token_takes_no_orders() {
     assert!(said(&told).contains("no control token"), "{}", said(&told));
     let token = stage.token.path().to_str().unwrap();
     let told = stage
-        .operate(&[
-            "run",
-            "--election",
-            "a-b/c",
-            "--every",
-            "1h",
-            "--control-token-file",
-            token,
-            "--",
-            "true",
-        ])
+        .operate(&["run", "a-b/c", "--every", "1h", "--control-token-file", token, "--", "true"])
         .await;
     assert_eq!(code(&told), 2, "{}", said(&told));
     assert!(said(&told).contains("the token needs a listener"), "{}", said(&told));

@@ -48,12 +48,12 @@ async fn a_broken_lease_is_won_by_another_after_its_rest() {
     let stage = Stage::embedded().await;
     let candidates = stage.started(&["ada", "ben"]).await;
     let election = &stage.group.election;
-    let asked = stage.operate(&["break", "--election", election]).await;
+    let asked = stage.operate(&["break", election]).await;
     assert_eq!(code(&asked), 2, "{}", said(&asked));
     assert!(said(&asked).contains("add --yes") && said(&asked).contains("ada"), "{}", said(&asked));
     assert_eq!(candidates[0].count("stood-down"), 0);
 
-    let done = stage.operate(&["break", "--election", election, "--yes"]).await;
+    let done = stage.operate(&["break", election, "--yes"]).await;
     assert_eq!(code(&done), 0, "{}", said(&done));
     let stood_down = event(&candidates[0], "stood-down", 0).await;
     assert_eq!(stood_down.event["reason"], "lease-lost");
@@ -101,7 +101,7 @@ async fn a_candidate_that_is_not_ready_stays_out() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_out_of_range_is_refused() {
     let stage = Stage::embedded().await;
-    let run = ["run", "--election", &stage.group.election, "--every", "1h"];
+    let run = ["run", &stage.group.election, "--every", "1h"];
     let told = stage.operate(&[&run[..], &["--max-tenure", "10s", "--", "true"]].concat()).await;
     assert_eq!(code(&told), 2, "{}", said(&told));
     assert!(said(&told).contains("--max-tenure"), "{}", said(&told));

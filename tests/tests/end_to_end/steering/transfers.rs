@@ -113,8 +113,7 @@ async fn the_leader_is_found_by_the_address_on_record() {
     leader.event("elected", SOON).await;
     let successor = stage.start("ben", &[]);
     successor.event("following", SOON).await;
-    let order =
-        stage.operate(&["transfer", "--to", "ben", "--election", &stage.group.election]).await;
+    let order = stage.operate(&["transfer", "--to", "ben", &stage.group.election]).await;
     assert_eq!(code(&order), 0, "{}", said(&order));
     assert!(said(&order).contains("ada handed over to ben"), "{}", said(&order));
     assert!(!address(&successor).await.is_empty());

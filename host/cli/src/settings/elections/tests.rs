@@ -67,7 +67,7 @@ fn every_kind_of_value_arrives_as_it_would_from_the_command_line() {
                 env = { A = \"--b=c\" }\nca-file = \"ca.pem\"\n";
     let from_file = elections(file, &[], &[]);
     let typed = [
-        &["--log", "json", "--election", "jobs/a", "--max-attempts", "-1", "--name=-x"][..],
+        &["--log", "json", "jobs/a", "--max-attempts", "-1", "--name=-x"][..],
         &["--allow-host", "a", "--allow-host", "b", "--env", "A=--b=c"],
         &["--ca-file", "/etc/ca.pem", "--", "backup", "--all", "--"],
     ];
@@ -142,11 +142,11 @@ fn a_credential_in_the_environment_wins_too() {
 #[test]
 fn what_is_for_one_election_is_refused_for_several() {
     let file = "[[election]]\nelection = \"jobs/a\"\n[[election]]\nelection = \"jobs/b\"\n";
-    let command_line = ["--election", "jobs/c", "--lease", "20s", "--", "true"];
+    let command_line = ["--lease", "20s", "--", "true"];
     let several = elections(file, &command_line, &["TENURE_EVERY", "TENURE_NAME"]);
     let named = sources(&several);
-    assert_eq!(named.len(), 3, "{named:?}");
-    for source in ["--election", "-- …", "TENURE_EVERY"] {
+    assert_eq!(named.len(), 2, "{named:?}");
+    for source in ["-- …", "TENURE_EVERY"] {
         assert!(named.contains(&source), "{source}: {named:?}");
     }
     // They are judged without what was refused: else a cron without its effect would be complained of too.
@@ -156,7 +156,7 @@ fn what_is_for_one_election_is_refused_for_several() {
     );
     assert!(several.given.iter().all(|given| text(given, &EVERY).is_none()));
     let one = elections("[[election]]\nelection = \"jobs/a\"\n", &command_line, &["TENURE_EVERY"]);
-    assert_eq!(text(only(&one), &ELECTION).as_deref(), Some("jobs/c"));
+    assert_eq!(text(only(&one), &EVERY).as_deref(), Some("set"));
 }
 
 #[test]
@@ -210,21 +210,17 @@ const TWO: &str = "lease = \"20s\"\n[[election]]\nelection = \"jobs/a\"\n\
                    [[election]]\nelection = \"jobs/b\"\nlease = \"30s\"\n";
 
 #[test]
-fn one_election_of_a_file_can_be_named_by_those_who_do_not_contend() {
+fn one_election_of_a_file_can_be_named() {
     let named = |command, file, arguments: &[&str]| {
         Elections::of_file(&Source::of(file), &line_of(command, arguments), &|_| None)
     };
-    for arguments in [&["jobs/b"][..], &["--election", "jobs/b"]] {
-        let elections = named("status", TWO, arguments);
-        assert_eq!(text(only(&elections), &LEASE).as_deref(), Some("30s"), "{arguments:?}");
+    for command in ["run", "check", "status"] {
+        let elections = named(command, TWO, &["jobs/b"]);
+        assert_eq!(text(only(&elections), &LEASE).as_deref(), Some("30s"), "{command}");
         assert!(!elections.all_of_a_file);
     }
     let all = named("status", TWO, &[]);
     assert!(all.all_of_a_file && all.given.len() == 2 && all.complaints.is_empty());
-    // Others would be left out without a word.
-    let run = named("run", TWO, &["--election", "jobs/b"]);
-    assert_eq!(sources(&run), ["--election"]);
-
     let none = named("status", TWO, &["jobs/c"]);
     assert_eq!(sources(&none), ["jobs/c"]);
     assert!(none.complaints[0].advice.contains("(jobs/a, jobs/b)"), "{:?}", none.complaints);

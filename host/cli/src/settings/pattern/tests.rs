@@ -48,7 +48,7 @@ fn each_name_is_an_election_and_stands_in_its_settings() {
     let place = all.given[1].get(&ELECTION).unwrap().told();
     assert_eq!(place, "t.toml:4:20: election = \"tenants/ben\"");
 
-    let plain = ["--election", "tenants/{each}", "--for-each", "ada", "--for-each", "ben"];
+    let plain = ["tenants/{each}", "--for-each", "ada", "--for-each", "ben"];
     assert_eq!(names(&Elections::of(&line("run", &plain))), ["tenants/ada", "tenants/ben"]);
 }
 
