@@ -4,7 +4,7 @@ use super::candidacy::{Candidacy, Front};
 use super::compiling;
 use super::configuration::Configuration;
 use super::log::Log;
-use super::settings::table::{COMMAND, HANDLER, HEALTH_LISTEN, LISTEN, NO_WORK};
+use super::settings::table::{COMMAND, HANDLER, LISTEN, NO_WORK};
 use super::settings::{Elections, Vocabulary};
 use super::supervisor::Link;
 use super::variables;
@@ -22,7 +22,6 @@ use tokio::runtime::Handle;
 /// to be compiled.
 pub(super) struct Outside {
     pub listener: Option<TcpListener>,
-    pub probes: Option<TcpListener>,
     pub control: Option<ControlToken>,
     pub hosts: Hosts,
     pub authorities: Authorities,
@@ -45,20 +44,19 @@ pub(super) struct Shared {
     vocabulary: OnceLock<Vocabulary>,
 }
 
-/// Binds the listeners. With `beside`, a candidate with these settings may be running: what that would use already
+/// Binds the listener. With `beside`, a candidate with these settings may be running: what that would use already
 /// is told there.
 pub(super) async fn outside(
     engine: &Engine,
     clock: &BootClock,
     configurations: &mut [Configuration],
-    mut beside: Option<&mut Vec<String>>,
+    beside: Option<&mut Vec<String>>,
 ) -> Outside {
-    let (mut listener, mut probes, mut control) = (None, None, None);
+    let (mut listener, mut control) = (None, None);
     let (mut hosts, mut authorities) = (Hosts::default(), Authorities::default());
     let mut notes: Vec<String> = engine.uncached().map(str::to_owned).into_iter().collect();
     if let Some(first) = configurations.first_mut() {
-        listener = first.listener(&LISTEN, beside.as_deref_mut()).await;
-        probes = first.listener(&HEALTH_LISTEN, beside).await;
+        listener = first.listener(beside).await;
         hosts = first.hosts();
         control = first.control_token();
         if first.given.text(&LISTEN).is_none() {
@@ -72,7 +70,7 @@ pub(super) async fn outside(
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     configurations.iter_mut().for_each(|c| c.default_address(address));
     let fronts = configurations.iter().map(|c| Front::new(c, clock)).collect();
-    Outside { listener, probes, control, hosts, authorities, notes, fronts, address }
+    Outside { listener, control, hosts, authorities, notes, fronts, address }
 }
 
 impl Shared {

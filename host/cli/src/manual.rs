@@ -123,7 +123,7 @@ fn visible(table: &[&'static Setting]) -> Command {
     Command::new("tenure")
         .version(VERSION)
         .about(all.get_about().cloned().unwrap_or_default())
-        .after_help(all.get_after_help().cloned().unwrap_or_default())
+        .after_long_help(all.get_after_long_help().cloned().unwrap_or_default())
         .subcommand_required(all.is_subcommand_required_set())
         .disable_help_subcommand(true)
         .subcommands(shown)

@@ -112,16 +112,8 @@ async fn take_part(
         Some(Err(why)) => Some(why.clone()),
         None => None,
     };
-    let Outside {
-        listener,
-        probes,
-        control,
-        hosts,
-        authorities,
-        notes: mut also,
-        mut fronts,
-        address,
-    } = outside(&engine, &clock, of_process, None).await;
+    let Outside { listener, control, hosts, authorities, notes: mut also, mut fronts, address } =
+        outside(&engine, &clock, of_process, None).await;
     if count == 0 {
         fronts.clear();
         of_kind.iter_mut().for_each(|of| elections.complain(std::mem::take(&mut of.complaints)));
@@ -131,17 +123,13 @@ async fn take_part(
         roster.add(front.board.clone(), front.control(control.as_ref()));
     }
     let serve = |listener| Server::serve_all(listener, roster.clone(), hosts.clone());
-    let answer = |listener| Server::probes(listener, roster.clone());
-    let served = (listener.map(serve).transpose(), probes.map(answer).transpose());
-    let (server, probes) = match served {
-        (Ok(server), Ok(probes)) => (server, probes),
-        (Err(error), _) | (_, Err(error)) => return fail_for_now(error),
+    let server = match listener.map(serve).transpose() {
+        Ok(server) => server,
+        Err(error) => return fail_for_now(error),
     };
-    for (server, words) in [(&server, "listening"), (&probes, "answering probes")] {
-        if let Some(server) = server {
-            let detail = format!("{words} on http://{}", server.address());
-            own_log.event(&Event::Note { detail });
-        }
+    if let Some(server) = &server {
+        let detail = format!("listening on http://{}", server.address());
+        own_log.event(&Event::Note { detail });
     }
     let watcher = Arc::new(Watcher::new(authorities.clone()));
     let judging = async {
@@ -222,7 +210,7 @@ async fn take_part(
         () = lists.follow(&process, &mut reload) => (ExitCode::SUCCESS, LAST_SPANS),
         () = systemd::keep_informed(roster, &clock, changed, leaving, supervisor) => (ExitCode::SUCCESS, LAST_SPANS),
     };
-    drop((server, probes));
+    drop(server);
     members.shutdown().await;
     lists.end().await;
     process.end(last_spans).await;

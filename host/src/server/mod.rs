@@ -21,8 +21,7 @@
 //! ([`Hosts`]); probes may use any name. It holds no secret. It takes 128 connections at a time, 64 of one
 //! peer, and closes those on which nothing moves for 10 s. A connection takes no new request after 10 minutes; a
 //! stream that is open then lasts an hour at most. When there is no room, the one that has been idle the longest
-//! makes room. [`Server::probes`] answers probes on an address of their
-//! own. Only with the token of a [`Control`] can a candidate be steered: `POST /resign`,
+//! makes room. Only with the token of a [`Control`] can a candidate be steered: `POST /resign`,
 //! `/transfer?to=NAME`, `/pause`, `/resume`, `/trigger?id=ID`. `POST /trigger` alone has a leader look for triggers.
 
 mod accept;
@@ -61,7 +60,6 @@ pub use token::{Control, ControlToken};
 pub use watch::Watcher;
 
 use crate::clock::Clock;
-use axum::Router;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -113,21 +111,8 @@ impl Server {
         let pages = pages::router(roster.clone()).merge(watch::router(roster.clone()));
         let page = page::router(move || roster.sources());
         let app = pages::with_refusals(pages.merge(page));
-        Self::start(listener, hosts::only_by(hosts, app))
-    }
-
-    /// Answers `/healthz` and `/readyz`, and nothing else: for probes, which must not depend on who else
-    /// reaches the pages.
-    ///
-    /// # Errors
-    ///
-    /// As [`serve_all`](Self::serve_all).
-    pub fn probes(listener: TcpListener, roster: Roster) -> io::Result<Self> {
-        Self::start(listener, pages::with_refusals(pages::probes().with_state(roster)))
-    }
-
-    fn start(listener: TcpListener, app: Router) -> io::Result<Self> {
         let address = listener.local_addr()?;
+        let app = hosts::only_by(hosts, app);
         let task = tokio::spawn(accept::accept(listener, app, accept::Limits::default()));
         Ok(Self { address, task })
     }

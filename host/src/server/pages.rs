@@ -25,17 +25,13 @@ pub(super) fn router(roster: Roster) -> Router {
     Router::new()
         .merge(control::routes())
         .merge(triggers::routes())
-        .merge(probes())
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
         .route("/leader", get(leader))
         .route("/history", get(history))
         .route("/candidates", get(candidates))
         .route("/metrics", get(metrics))
         .with_state(roster)
-}
-
-/// What a platform asks, to know whether the process is to be restarted or sent requests.
-pub(super) fn probes() -> Router<Roster> {
-    Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz))
 }
 
 /// What is not there, or not so, is told like all else.

@@ -11,7 +11,7 @@ pub(super) use standalone::{CompletionsArguments, ComposeArguments, ManArguments
 
 use super::complaint::BEFORE_A_COMMAND;
 use super::settings::setting::Setting;
-use super::settings::with_options;
+use super::settings::{WIDEST, described, with_options};
 use super::version::VERSION;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -21,12 +21,23 @@ use help::{
 };
 use std::ffi::OsString;
 
-const ABOUT: &str = "Elects one leader among many candidates with a lease on an Azure blob, and \
-runs the work on the leader alone.";
+const ABOUT: &str = "Leader election for replicated jobs, backed by an Azure blob lease";
+
+const DOCUMENTATION: &str = concat!("Documentation: ", env!("CARGO_PKG_REPOSITORY"));
+
+/// The groups of `tenure --help` with their commands. Commands that this system does not have are left out.
+const GROUPS: [(&str, &[&str]); 7] = [
+    ("Run:", &["run", "lock", "observe", "check"]),
+    ("See:", &["status"]),
+    ("Operate:", &["trigger", "transfer", "resign", "pause", "resume"]),
+    ("Repair:", &["reshare", "break", "reset-slot"]),
+    ("Platforms:", &["compose"]),
+    ("Try:", &["store", "demo"]),
+    ("Other:", &["completions", "man", "help"]),
+];
 
 #[derive(Parser)]
-#[command(name = "tenure", version = VERSION, about = ABOUT, after_help = EXAMPLES)]
-#[command(max_term_width = 100)]
+#[command(name = "tenure", version = VERSION, about = ABOUT, max_term_width = WIDEST)]
 pub(super) struct Arguments {
     #[command(subcommand)]
     pub command: Command,
@@ -34,51 +45,54 @@ pub(super) struct Arguments {
 
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Takes part in an election, and runs the handler while it leads
-    #[command(after_help = RUN_HELP)]
+    /// Runs the work on the elected leader
+    #[command(after_long_help = RUN_HELP)]
     Run,
-    /// Validates the settings of `tenure run`, shows the next turns, and tests the storage account
-    #[command(after_help = CHECK_HELP)]
-    Check,
-    /// Holds the lease of a blob while a command runs once, and ends with the command's exit code
+    /// Runs one command while it holds the lock
     #[cfg(unix)]
-    #[command(after_help = LOCK_HELP)]
+    #[command(after_long_help = LOCK_HELP)]
     Lock,
-    /// Follows elections without contending, and answers applications that ask who leads
-    #[command(after_help = OBSERVE_HELP)]
+    /// Follows elections without contending, and serves who leads
+    #[command(after_long_help = OBSERVE_HELP)]
     Observe,
+    /// Validates the settings of `run`, shows the next turns, and tests the account
+    #[command(after_long_help = CHECK_HELP)]
+    Check,
     /// Shows who leads, the turns, the candidates and the shares
-    #[command(after_help = STATUS_HELP)]
+    #[command(after_long_help = STATUS_HELP)]
     Status,
-    /// Removes from the record a claimed slot in the future, which keeps all turns waiting
-    #[command(after_help = RESET_SLOT_HELP)]
-    ResetSlot,
-    /// Asks for another number of shares
-    #[command(after_help = RESHARE_HELP)]
-    Reshare,
-    /// Makes the leader give up its leadership, so that another candidate takes over
-    #[command(after_help = STEER_HELP)]
-    Resign,
-    /// Has the leader hand over to a candidate of your choice, with no gap for a third one
-    #[command(after_help = STEER_HELP)]
+    /// Runs a turn now, outside the schedule
+    #[command(after_long_help = TRIGGER_HELP)]
+    Trigger,
+    /// Transfers leadership to a given candidate
+    #[command(after_long_help = STEER_HELP)]
     Transfer,
+    /// Makes the leader give up its leadership, so that another candidate takes over
+    #[command(after_long_help = STEER_HELP)]
+    Resign,
     /// Keeps one candidate from contending until it is resumed; a leader resigns
-    #[command(after_help = PAUSE_HELP)]
+    #[command(after_long_help = PAUSE_HELP)]
     Pause,
     /// Lets a paused candidate contend again
-    #[command(after_help = PAUSE_HELP)]
+    #[command(after_long_help = PAUSE_HELP)]
     Resume,
-    /// Has the leader run a turn now, outside the schedule
-    #[command(after_help = TRIGGER_HELP)]
-    Trigger,
-    /// Breaks the lease, even when its holder cannot be reached
-    #[command(after_help = BREAK_HELP)]
+    /// Changes the number of shares
+    #[command(after_long_help = RESHARE_HELP)]
+    Reshare,
+    /// Breaks the lease of a leader that cannot be reached
+    #[command(after_long_help = BREAK_HELP)]
     Break,
-    /// Makes one component of the election and a handler, for Spin, wasmCloud and other platforms
+    /// Removes a claimed slot in the future, which delays all turns
+    #[command(after_long_help = RESET_SLOT_HELP)]
+    ResetSlot,
+    /// Combines the election and a handler into one component for Spin, wasmCloud and others
     Compose(ComposeArguments),
-    /// Runs a blob store for trying things out, in memory
+    /// Runs an in-memory blob store, to try things out
     Store(StoreArguments),
-    /// Writes the shell completions of this program
+    /// Runs a self-contained failover demo
+    #[cfg(feature = "demo")]
+    Demo(DemoArguments),
+    /// Writes shell completions
     Completions(CompletionsArguments),
     /// Writes the manual pages
     Man(ManArguments),
@@ -86,19 +100,45 @@ pub(super) enum Command {
     #[cfg(unix)]
     #[command(hide = true)]
     Supervise(SuperviseArguments),
-    /// Shows an election: leaders come and go, and others take over. Needs nothing, takes less than a minute
-    #[cfg(feature = "demo")]
-    Demo(DemoArguments),
 }
 
 /// The program with the options that the table has for its commands.
 pub(super) fn program(table: &[&'static Setting]) -> clap::Command {
-    let program = Arguments::command().mut_subcommands(|command| with_options(command, table));
-    program.mut_subcommand("status", |status| {
-        let status = status.mut_arg("watch", |watch| watch.conflicts_with("history"));
+    let program = Arguments::command().mut_subcommands(|command| {
+        let command = with_options(command, table);
+        if command.get_name() != "status" {
+            return command;
+        }
+        let status = command.mut_arg("watch", |watch| watch.conflicts_with("history"));
         status.mut_arg("interval", |interval| interval.requires("watch"))
-    })
+    });
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}{{options}}{{after-help}}",
+        groups(&program)
+    );
+    program
+        .help_template(template)
+        .after_help(DOCUMENTATION)
+        .after_long_help(format!("{EXAMPLES}\n\n{DOCUMENTATION}"))
 }
+
+/// Returns the commands in their groups, and the heading of the options.
+fn groups(program: &clap::Command) -> String {
+    let about = |name: &&'static str| {
+        let command = program.get_subcommands().find(|command| command.get_name() == *name);
+        match command.and_then(clap::Command::get_about) {
+            Some(about) => Some((*name, about.to_string())),
+            None => (*name == "help").then(|| (*name, "Shows the help of a command".to_owned())),
+        }
+    };
+    let group = |(heading, names): &(&str, &[&'static str])| {
+        described(heading, names.iter().filter_map(about), ROOM) + "\n"
+    };
+    GROUPS.iter().map(group).collect::<String>() + &described("Options:", [], ROOM)
+}
+
+/// The characters of the longest name of a command.
+const ROOM: usize = 11;
 
 /// What clap says against a command line, with a better tip where it is known what was meant.
 pub(super) fn advised(mut error: clap::Error, words: &[OsString]) -> clap::Error {
@@ -251,12 +291,48 @@ mod tests {
         assert!(help.contains("default: the address of the leader"), "{help}");
     }
 
+    #[test]
+    fn each_command_is_in_one_group() {
+        let program = program(TABLE);
+        let shown = program.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut shown: Vec<_> = shown.map(clap::Command::get_name).chain(["help"]).collect();
+        let mut grouped: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        if cfg!(all(unix, feature = "demo")) {
+            let in_order: Vec<_> = grouped.iter().filter(|name| shown.contains(name)).collect();
+            assert_eq!(in_order, shown.iter().collect::<Vec<_>>());
+        }
+        shown.sort_unstable();
+        grouped.sort_unstable();
+        grouped.retain(|name| cfg!(unix) || *name != "lock");
+        grouped.retain(|name| cfg!(feature = "demo") || *name != "demo");
+        assert_eq!(grouped, shown);
+    }
+
+    #[test]
+    fn short_help_is_short_and_names_what_long_help_explains() {
+        let mut program = program(TABLE);
+        for command in program.get_subcommands_mut() {
+            let name = command.get_name().to_owned();
+            let short = command.render_help().to_string();
+            let long = command.render_long_help().to_string();
+            assert!(short.lines().count() <= 60, "{name}: {short}");
+            for option in command.get_arguments().filter_map(clap::Arg::get_long) {
+                for help in [&short, &long] {
+                    assert!(help.contains(&format!("--{option}")), "{name} --{option}: {help}");
+                }
+            }
+        }
+        let help = program.render_help().to_string();
+        assert!(help.contains(DOCUMENTATION) && !help.contains("Examples:"), "{help}");
+        assert!(program.render_long_help().to_string().contains("Examples:"));
+    }
+
     /// Else lines break twice on a terminal that is narrower than they are.
     #[test]
     fn paragraphs_of_help_have_one_line() {
         let program = program(TABLE);
         for command in program.get_subcommands() {
-            let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let notes = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
             for paragraph in notes.split("\n\n") {
                 let mut more = paragraph.lines().skip(1);
                 assert!(more.all(|line| line.starts_with("  ")), "{}", command.get_name());

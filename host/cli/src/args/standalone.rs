@@ -20,7 +20,7 @@ its slot stays claimed, and the lease is not released, but expires.
 Exit codes: 0 it is written; 2 it is not.";
 
 #[derive(Args)]
-#[command(after_help = COMPOSE_HELP)]
+#[command(after_long_help = COMPOSE_HELP)]
 pub(crate) struct ComposeArguments {
     /// The handler: a component that exports tenure:election/leader-handler
     #[arg(value_name = "HANDLER.wasm")]
@@ -34,7 +34,7 @@ pub(crate) struct ComposeArguments {
 }
 
 #[derive(Args)]
-#[command(after_help = tenure_store::help())]
+#[command(after_long_help = tenure_store::help())]
 pub(crate) struct StoreArguments {
     /// Where to listen; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10000", value_parser = listen)]
@@ -56,7 +56,7 @@ could not be started; 130 it was interrupted.";
 
 #[cfg(feature = "demo")]
 #[derive(Args)]
-#[command(after_help = DEMO_HELP)]
+#[command(after_long_help = DEMO_HELP)]
 pub(crate) struct DemoArguments {
     /// How many processes contend, 2 to 9
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
@@ -75,7 +75,7 @@ Where shells look for it:
   fish  tenure completions fish > ~/.config/fish/completions/tenure.fish";
 
 #[derive(Args)]
-#[command(after_help = COMPLETIONS_HELP)]
+#[command(after_long_help = COMPLETIONS_HELP)]
 pub(crate) struct CompletionsArguments {
     /// The shell
     #[arg(value_enum)]

@@ -2,8 +2,7 @@
 
 use super::Configuration;
 use crate::complaint::shown_address;
-use crate::settings::setting::Setting;
-use crate::settings::table::{CONTROL_TOKEN_FILE, LISTEN_HOST};
+use crate::settings::table::{CONTROL_TOKEN_FILE, LISTEN, LISTEN_HOST};
 use reqwest::Url;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,18 +22,17 @@ pub(crate) fn listen_address(text: &str) -> Option<SocketAddr> {
 }
 
 impl Configuration {
-    /// Listens where a setting says, at once, so that a port in use is known before anything begins. With `beside`,
-    /// what is in use may be a candidate with these settings: that is a note.
+    /// Binds the listener at once, so that a port in use is known before anything begins. With `beside`, a candidate
+    /// with these settings may use it: that is a note.
     pub(crate) async fn listener(
         &mut self,
-        setting: &Setting,
         beside: Option<&mut Vec<String>>,
     ) -> Option<TcpListener> {
-        let value = self.given.text(setting)?;
+        let value = self.given.text(&LISTEN)?;
         let (problem, advice) = match listen_address(&value) {
             None => (
                 format!("\"{}\" is not an address with a port", shown_address(&value)),
-                setting.advice,
+                LISTEN.advice,
             ),
             Some(address) => match Server::bind(address).await {
                 Ok(listener) => return Some(listener),
@@ -57,7 +55,7 @@ impl Configuration {
                 ),
             },
         };
-        self.complain(setting, &problem, advice);
+        self.complain(&LISTEN, &problem, advice);
         None
     }
 

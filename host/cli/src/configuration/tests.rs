@@ -216,7 +216,7 @@ async fn no_part_of_a_token_before_the_host_of_an_address_is_shown() {
         assert!(text.contains("--allow-host ") && !text.contains("c2VjcmV0"), "{text}");
     }
     let mut configuration = given(&["--listen", "c2VjcmV0@host", "--listen-host", "c2VjcmV0@host"]);
-    assert!(configuration.listener(&LISTEN, None).await.is_none());
+    assert!(configuration.listener(None).await.is_none());
     configuration.hosts();
     let text = crate::complaint::report(&configuration.complaints);
     assert!(text.contains("--listen …@host") && text.contains("--listen-host …@host"), "{text}");

@@ -24,7 +24,7 @@ mod word;
 
 pub(crate) use elections::Elections;
 pub(crate) use given::{Given, Source, Value, Vocabulary};
-pub(crate) use options::{CommandLine, with_options};
+pub(crate) use options::{CommandLine, WIDEST, described, with_options};
 pub(crate) use pattern::Pattern;
 
 /// Returns what is wrong with the text of a settings file.

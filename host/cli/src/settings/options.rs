@@ -2,20 +2,27 @@
 
 use super::setting::{Kind, Range, Setting};
 use super::table::OTHERS;
+use crate::terminal::{broken, columns};
+use clap::builder::Styles;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use tenure_base::duration::format_duration;
 
 /// More options than these stand in groups in the help, under the headings of the table.
 const MOST_IN_ONE_LIST: usize = 12;
 
-/// A command with the options that the table has for it.
+/// Help has no longer lines, however wide the terminal is.
+pub(crate) const WIDEST: usize = 100;
+
+/// A command with the options that the table has for it. Of many options, `-h` shows the usual ones, and names the others.
 pub(crate) fn with_options(command: Command, table: &[&'static Setting]) -> Command {
     let name = command.get_name().to_owned();
-    let options = table.iter().copied().filter(|setting| setting.is_option_of(&name));
-    let is_long = options.clone().count() > MOST_IN_ONE_LIST;
-    let option = |setting: &'static Setting| {
+    let own: Vec<_> = table.iter().copied().filter(|s| s.is_option_of(&name)).collect();
+    let is_long = own.len() > MOST_IN_ONE_LIST;
+    let hidden = |setting: &Setting| is_long && setting.short.is_empty();
+    let option = |setting: &&'static Setting| {
         let arg = option(setting);
         if arg.is_positional() {
             // A lock has no other work.
@@ -23,13 +30,45 @@ pub(crate) fn with_options(command: Command, table: &[&'static Setting]) -> Comm
             return arg.required(is_required);
         }
         let heading = Some(setting.heading).filter(|heading| is_long && *heading != OTHERS);
-        arg.help_heading(heading)
+        arg.help_heading(heading).hide_short_help(hidden(setting))
     };
-    command.args(options.map(option))
+    let options = own.iter().map(option).collect::<Vec<_>>();
+    let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
+    for setting in own.iter().filter(|setting| hidden(setting)) {
+        match groups.iter_mut().find(|(heading, _)| *heading == setting.heading) {
+            Some((_, names)) => names.push(setting.option()),
+            None => groups.push((setting.heading, vec![setting.option()])),
+        }
+    }
+    let command = command.args(options);
+    if groups.is_empty() {
+        return command;
+    }
+    let rows = groups.iter().map(|(heading, names)| (*heading, names.join(", ")));
+    let more = described("More options, which --help explains:", rows, 26);
+    command.after_help(more)
+}
+
+/// Returns a heading and rows below it, whose second column begins after `room` characters.
+pub(crate) fn described<'a>(
+    heading: &str,
+    rows: impl IntoIterator<Item = (&'a str, String)>,
+    room: usize,
+) -> String {
+    let width = columns(std::io::stdout()).unwrap_or(WIDEST).min(WIDEST);
+    let style = Styles::default();
+    let (header, literal) = (style.get_header(), style.get_literal());
+    let mut text = format!("{header}{heading}{header:#}\n");
+    for (name, meaning) in rows {
+        let meaning = broken(&meaning, room + 4, Some(width));
+        let _ = writeln!(text, "  {literal}{name:<room$}{literal:#}  {meaning}");
+    }
+    text
 }
 
 fn option(setting: &'static Setting) -> Arg {
-    let arg = Arg::new(setting.name).help(help(setting)).required(setting.required);
+    let arg = Arg::new(setting.name).help(short_help(setting)).long_help(help(setting));
+    let arg = arg.required(setting.required);
     let valued = |arg: Arg, name: &str| arg.long(setting.name).value_name(name.to_owned());
     let text = |name: &str| valued(arg.clone(), name).value_parser(value_parser!(String));
     match setting.kind {
@@ -52,6 +91,14 @@ fn option(setting: &'static Setting) -> Arg {
             .num_args(1..)
             .action(ArgAction::Append)
             .value_parser(value_parser!(OsString)),
+    }
+}
+
+/// One sentence.
+fn short_help(setting: &Setting) -> &str {
+    match setting.short {
+        "" => setting.help.split(". ").next().unwrap_or_default(),
+        short => short,
     }
 }
 

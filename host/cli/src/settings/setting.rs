@@ -26,6 +26,8 @@ pub(crate) struct Setting {
     pub works: &'static [Work],
     /// The election component reads it: it is passed on, and judged there.
     pub component: bool,
+    /// The help of `-h`. Of a command with many options, `-h` leaves out those that have none.
+    pub short: &'static str,
     /// What it does, for the help of the option. Without a full stop.
     pub help: &'static str,
     /// What docs/configuration.md says beside the first sentence of the help, in Markdown.

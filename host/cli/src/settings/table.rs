@@ -54,6 +54,7 @@ const ROW: Setting = Setting {
     choice: None,
     works: &[],
     component: false,
+    short: "",
     help: "",
     more: "",
     advice: "",
@@ -98,7 +99,6 @@ pub(super) const ACCOUNT: &str = "The storage account";
 const SCHEDULE: &str = "The schedule";
 const TIMINGS: &str = "The lease and its timings";
 const FAILURES: &str = "Turns and failures";
-const LEADERS: &str = "Who leads";
 const WORK: &str = "The work";
 const SHOWN: &str = "The listener and the log";
 pub(super) const OTHERS: &str = "Options of other commands";
@@ -106,13 +106,14 @@ const INVOCATION: &str = "One turn per invocation";
 
 /// The headings of docs/configuration.md, in their order there.
 #[cfg(test)]
-pub(super) const HEADINGS: [&str; 10] =
-    [ELECTIONS, ACCOUNT, SCHEDULE, TIMINGS, FAILURES, LEADERS, WORK, SHOWN, INVOCATION, OTHERS];
+pub(super) const HEADINGS: [&str; 9] =
+    [ELECTIONS, ACCOUNT, SCHEDULE, TIMINGS, FAILURES, WORK, SHOWN, INVOCATION, OTHERS];
 
 settings! {
     CONFIG = Setting {
         name: "config", variable: "TENURE_CONFIG", kind: Kind::File, commands: OF_THE_FILE,
         scope: Scope::Elsewhere,
+        short: "A file with values for these options",
         help: "A file with values for these options, for one election or for several; see the page Configuration \
                of the documentation. The command line and variables take precedence",
         heading: ELECTIONS, ..ROW
@@ -120,6 +121,7 @@ settings! {
     ELECTION = Setting {
         name: "election", variable: names::ELECTION, kind: Kind::Argument("CONTAINER/BLOB"),
         commands: ALL, scope: Scope::One,
+        short: "The election: a container and a blob in it",
         help: "The election: a container and a blob in it; candidates create both when they are missing",
         more: "Each job needs a blob of its own; a blob that holds anything else is refused and left \
                untouched",
@@ -140,6 +142,7 @@ settings! {
     SHARES = Setting {
         name: "shares", variable: "TENURE_SHARES", kind: Kind::Number, range: Range::Numbers(1..=100_000),
         scope: Scope::One,
+        short: "Splits the work into this many shares, over all processes",
         help: "Splits the work into this many shares. Each runs in one process at a time, under a term of its own, \
                and all processes with the same election share them evenly. A turn is told which share it is for. This \
                number counts only while there is no plan yet; `tenure reshare` changes it. Not with --for-each",
@@ -173,6 +176,7 @@ settings! {
         name: "every", variable: names::EVERY, kind: Kind::Duration,
         range: Range::Durations(seconds(1)..=seconds(366 * DAY)),
         scope: Scope::One, choice: Some(Choice::Schedule),
+        short: "The interval between turns, like 1h",
         help: "The interval between turns, aligned to the epoch: 1h is each full hour, UTC",
         more: "See [Schedules](#schedules)",
         heading: SCHEDULE, ..PASSED_ON
@@ -180,6 +184,7 @@ settings! {
     CRON = Setting {
         name: "cron", variable: names::CRON, kind: Kind::Text("EXPRESSION"),
         scope: Scope::One, choice: Some(Choice::Schedule),
+        short: "The times of the turns, like '0 9 * * MON-FRI'",
         help: "The times of the turns, instead of an interval: five fields, like '0 9 * * MON-FRI', or six \
                that begin with the second",
         more: "See [Schedules](#schedules)",
@@ -188,6 +193,7 @@ settings! {
     WHILE_LEADING = Setting {
         name: "while-leading", variable: names::WHILE_LEADING, kind: Kind::Switch,
         scope: Scope::One, choice: Some(Choice::Schedule),
+        short: "Runs the work for as long as this candidate leads",
         help: "Instead of a timer: the work is started when this candidate wins, and may run as long as it leads. \
                When it ends, the leadership ends too, and another candidate starts it",
         more: "See [Handlers](handlers.md#a-daemon-that-runs-only-on-the-leader)",
@@ -195,6 +201,7 @@ settings! {
     };
     TIME_ZONE = Setting {
         name: "time-zone", variable: names::TIME_ZONE, kind: Kind::Text("ZONE"), default: "UTC",
+        short: "The time zone of --cron, like Europe/Berlin; default: UTC",
         help: "The time zone of --cron by its IANA name, like Europe/Berlin",
         heading: SCHEDULE, ..PASSED_ON
     };
@@ -209,6 +216,7 @@ settings! {
     DELIVERY = Setting {
         name: "delivery", variable: names::DELIVERY,
         kind: Kind::Rule(&["at-most-once", "at-least-once"]), default: "at-most-once",
+        short: "at-most-once (the default), or at-least-once",
         help: "at-most-once: a turn that failed is not retried. at-least-once: whoever leads retries it, up to --max-attempts",
         more: "See [Delivery](guarantees.md#delivery)",
         heading: SCHEDULE, ..PASSED_ON
@@ -228,12 +236,14 @@ settings! {
     };
     HANDLER = Setting {
         name: "handler", kind: Kind::File, scope: Scope::One, choice: Some(Choice::Work),
+        short: "The work: a WebAssembly component",
         help: "The work of the leader: a component that exports tenure:election/leader-handler",
         heading: WORK, ..ROW
     };
     WEBHOOK = Setting {
         name: "webhook", variable: webhook::URL, kind: Kind::Url, scope: Scope::One,
         choice: Some(Choice::Work),
+        short: "The work: a POST to this URL for each turn",
         help: "The work of the leader, instead of --handler: each turn is one POST to this URL, http:// \
                or https://, with the turn as JSON. If it holds a secret, set the variable instead: other \
                users can read arguments",
@@ -272,12 +282,14 @@ settings! {
     COMMAND = Setting {
         commands: RUN_AND_LOCK,
         name: "command", kind: Kind::Command, scope: Scope::One, choice: Some(Choice::Work),
+        short: "The work: a program and its arguments",
         help: "The work of the leader: a program and its arguments. On Linux and macOS",
         more: "See [Commands](handlers.md#a-command)",
         heading: WORK, ..ROW
     };
     NO_WORK = Setting {
         name: "no-work", kind: Kind::Switch, scope: Scope::One, choice: Some(Choice::Work),
+        short: "The work: an application that asks at --listen whether it leads",
         help: "Runs no work: an application asks at --listen whether this candidate leads (/leader, /watch), and \
                does the work itself. Nobody preempts it: it must stop in time",
         more: "See [An application that asks](handlers.md#an-application-that-asks)",
@@ -300,6 +312,7 @@ settings! {
         commands: LASTING,
         name: "name", variable: names::NAME, kind: Kind::Text("NAME"), range: Range::Bytes(128),
         default: "machine and process",
+        short: "The name of this candidate",
         help: "The name of this candidate on record, in logs and on pages",
         more: "With `--shares` each process needs a name of its own",
         heading: ELECTIONS, ..PASSED_ON
@@ -337,6 +350,7 @@ settings! {
     FAILOVER = Setting {
         name: "failover", variable: names::FAILOVER, kind: Kind::Duration,
         range: Range::Durations(seconds(1)..=seconds(10)), default: "off: a leader is replaced when its lease expires", commands: RUN_AND_LOCK,
+        short: "Replaces a dead leader about this soon, with more requests",
         help: "About how soon a leader is replaced whose machine died, froze or lost the network. For that, candidates \
                send a request every sixth of this time: three candidates cost about $7 a month at 3s, $21 at 1s, $2 at 10s, \
                and $1 without",
@@ -352,6 +366,7 @@ settings! {
         name: "turn-timeout", variable: names::TURN_TIMEOUT, kind: Kind::Duration,
         range: Range::Durations(Duration::from_millis(100)..=seconds(DAY)),
         default: "as long as the leadership",
+        short: "The time-out of a turn",
         help: "The time-out of a turn: one that takes longer is stopped, and the leadership ends. A command gets \
                SIGTERM then, and SIGKILL after --stop-time",
         heading: FAILURES, ..PASSED_ON
@@ -376,6 +391,7 @@ settings! {
         range: Range::Durations(Duration::ZERO..=seconds(HOUR)),
         default: "1s, for a command the stop time (at least 3s with --failover), with --no-work until the \
                   application's last answer has expired",
+        short: "Grace period for a running turn on shutdown",
         help: "How long a running turn may go on when this candidate is told to end; its lease is renewed \
                meanwhile",
         more: "The same time is given when a leader resigns. A transfer leaves the turn 40s of it at most, or one \
@@ -387,17 +403,19 @@ settings! {
         name: "max-tenure", variable: names::MAX_TENURE, kind: Kind::Duration,
         range: Range::Words("four leases to 366d"),
         help: "How long a candidate may lead. After that it resigns between two turns, and lets the others go first",
-        heading: LEADERS, ..PASSED_ON
+        heading: ELECTIONS, ..PASSED_ON
     };
     READY_CMD = Setting {
         name: "ready-cmd", variable: "TENURE_READY_CMD", kind: Kind::Text("COMMAND"),
+        short: "A shell command that succeeds when this process can work",
         help: "A shell command that exits with 0 when this process can work. Until then it is run again each second, \
                and this candidate does not contend",
-        heading: LEADERS, ..ROW
+        heading: ELECTIONS, ..ROW
     };
     ADDRESS = Setting {
         name: "address", variable: names::ADDRESS, kind: Kind::Text("ADDRESS"), range: Range::Bytes(256),
         default: "http:// and the address of --listen; none if that is 0.0.0.0, [::] or a loopback address",
+        short: "The URL of --listen, as others reach it",
         help: "The http:// or https:// URL of this candidate's listener, as others reach it. Followers that also \
                have an address learn through it at once when the leader goes. Any other text is only shown",
         more: "See [Handover](operations.md#handover-in-milliseconds)",
@@ -407,6 +425,7 @@ settings! {
         commands: RUN_AND_OBSERVE,
         name: "listen", variable: "TENURE_LISTEN", kind: Kind::Text("ADDRESS:PORT"),
         scope: Scope::Process,
+        short: "Serves the page, probes and metrics over HTTP",
         help: "Serves over HTTP, to anyone who reaches it: a page of the election (/), whether this candidate runs \
                (/healthz) and is ready (/readyz; /readyz?leader: 200 only on the leader), who leads (/leader), the same \
                as a live stream (/watch), and metrics (/metrics)",
@@ -422,15 +441,6 @@ settings! {
                Always allowed are addresses, --address, this machine's name, and names that \
                the public DNS does not have, like those in a cluster",
         advice: "give names without a port, like tenure.example.com, or *",
-        heading: SHOWN, ..ROW
-    };
-    HEALTH_LISTEN = Setting {
-        commands: RUN_AND_OBSERVE,
-        name: "health-listen", variable: "TENURE_HEALTH_LISTEN", kind: Kind::Text("ADDRESS:PORT"),
-        scope: Scope::Process,
-        help: "An address for probes alone, /healthz and /readyz, so that they are answered \
-               even when --listen has no room left",
-        advice: LISTENING,
         heading: SHOWN, ..ROW
     };
     AT = Setting {
@@ -458,6 +468,7 @@ settings! {
     ALLOW_HOST = Setting {
         name: "allow-host", kind: Kind::List("HOST"), works: &[Work::Component],
         range: Range::Words("HOST, HOST:PORT or SCHEME://HOST[:PORT]"),
+        short: "A host that the handler may send requests to",
         help: "A host that the handler may send requests to. This machine, its link-local network and \
                Azure's wire server (168.63.129.16) must be given as addresses, not as names. Repeatable",
         advice: "give a host as in example.com, https://example.com:8443 or [::1]:8080",
@@ -476,6 +487,7 @@ settings! {
         commands: RUN_AND_LOCK,
         name: "env", kind: Kind::Variables, range: Range::Words("KEY=VALUE or NAME"),
         works: &[Work::Component, Work::Command],
+        short: "Sets a variable for the handler or command",
         help: "Sets an environment variable for the handler or command; NAME alone passes on the variable of this \
                process. Component handlers see no others. Repeatable",
         advice: "give a variable as in --env REPORT_URL=https://example.com, or pass one on as in --env REPORT_URL",
@@ -484,6 +496,7 @@ settings! {
     CONNECTION_STRING_FILE = Setting {
         name: "connection-string-file", variable: names::CONNECTION_STRING_FILE,
         content: names::CONNECTION_STRING, kind: Kind::File, commands: ALL,
+        short: "A file that holds the connection string",
         help: "A file that holds the connection string; it is read again while this runs, so that the key \
                can be replaced",
         more: "How requests are authorised otherwise: see [Credentials](security.md#credentials)",
@@ -491,6 +504,7 @@ settings! {
     };
     CA_FILE = Setting {
         name: "ca-file", variable: "TENURE_CA_FILE", kind: Kind::File, commands: ALL,
+        short: "Certificates to trust in addition to the platform's",
         help: "Certificates in PEM form that are trusted in addition to the platform's, for the storage account and \
                the endpoints that issue its tokens; not for the handler",
         advice: CERTIFICATES,
@@ -557,6 +571,7 @@ settings! {
     LOG = Setting {
         commands: LASTING,
         name: "log", kind: Kind::OneOf(&["text", "json"]), default: "text", scope: Scope::Process,
+        short: "The format of the log: text (the default), or json",
         help: "The format of the log: text for people, or one JSON object per line",
         more: "See [The log](operations.md#the-log)",
         heading: SHOWN, ..ROW
@@ -591,12 +606,14 @@ settings! {
     WAIT = Setting {
         name: "wait", kind: Kind::Duration, commands: &["lock"],
         range: Range::Durations(seconds(1)..=seconds(366 * DAY)), default: "as long as it takes",
+        short: "How long to wait for the lock",
         help: "How long to wait for the lock. After that the exit code is 75, and the command was not run",
         advice: "give a time like 60s, or leave it out to wait as long as it takes",
         heading: OTHERS, ..ROW
     };
     IF_FREE = Setting {
         name: "if-free", kind: Kind::Switch, commands: &["lock"],
+        short: "Does not wait for the lock",
         help: "Does not wait: if the lock is not free, the exit code is 75, and the command was not run",
         heading: OTHERS, ..ROW
     };
@@ -617,6 +634,7 @@ settings! {
     };
     OFFLINE = Setting {
         name: "offline", kind: Kind::Switch, commands: &["check"],
+        short: "Validates the settings only, and sends nothing",
         help: "Sends nothing: only validates the settings, and does not test the storage account", heading: OTHERS, ..ROW
     };
     PERIOD = Setting {
@@ -646,6 +664,7 @@ settings! {
     };
     JSON = Setting {
         name: "json", kind: Kind::Switch, commands: TELLING,
+        short: "Writes JSON instead of text",
         help: "Writes JSON instead of text: one object, or with --watch one per line", heading: OTHERS, ..ROW
     };
 }

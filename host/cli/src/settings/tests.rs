@@ -24,6 +24,7 @@ static MADE_UP: Setting = Setting {
     choice: None,
     works: &[],
     component: false,
+    short: "",
     help: "How sharp it is",
     more: "As of a knife",
     advice: "choose how sharp it should be",

@@ -142,30 +142,6 @@ async fn a_page_that_has_its_name_resolved_to_the_listener_reads_nothing() {
 }
 
 #[tokio::test]
-async fn probes_have_an_address_of_their_own() {
-    let clock = BootClock::new();
-    let board = Arc::new(Board::new("jobs/report", "ada", clock.now()));
-    let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let roster = Roster::new(&clock).unwrap();
-    roster.add(board.clone(), None);
-    let server = Server::probes(listener, roster).unwrap();
-    for (path, expected) in [("GET /healthz", 200), ("GET /readyz", 503)] {
-        assert_eq!(get(&server, path).await.0, expected, "{path}");
-    }
-    board.stepped(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
-    for (path, expected) in [
-        ("GET /readyz?leader", 200),
-        ("GET /", 404),
-        ("GET /leader", 404),
-        ("GET /metrics", 404),
-        ("POST /resign", 404),
-        ("POST /healthz", 405),
-    ] {
-        assert_eq!(get(&server, path).await.0, expected, "{path}");
-    }
-}
-
-#[tokio::test]
 async fn without_a_token_nobody_steers() {
     let clock = BootClock::new();
     let server = serve(Arc::new(Board::new("jobs/report", "ada", clock.now())), &clock).await;
