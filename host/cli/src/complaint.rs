@@ -33,6 +33,10 @@ impl fmt::Display for Complaint {
 /// So many complaints in a row with the same advice are shown. Each name of a list may have one.
 const SHOWN: usize = 10;
 
+/// A missing blob, to those who would change something in its election.
+pub(super) const NO_ELECTION: &str =
+    "there is no such election: no candidate ever ran, or its blob was deleted";
+
 /// Advice for a command line on which a command is taken for something else.
 pub(super) const BEFORE_A_COMMAND: &str = "put -- before a command";
 

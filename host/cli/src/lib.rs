@@ -5,14 +5,12 @@
 #![cfg_attr(not(unix), allow(dead_code, unused_imports))]
 
 mod args;
-mod break_lease;
 mod candidacy;
 mod check;
 mod compiling;
 mod complaint;
 mod compose;
 mod configuration;
-mod consent;
 mod coordination;
 #[cfg(feature = "demo")]
 mod demo;
@@ -29,21 +27,18 @@ mod lock;
 #[cfg(unix)]
 mod lock_codes;
 mod log;
-mod look;
 mod manual;
 mod member;
 mod output;
 mod process;
 mod ranges;
 mod ready;
-mod reset_slot;
-mod reshare;
+mod repair;
 mod run;
 #[cfg_attr(not(target_os = "linux"), path = "service_manager/none.rs")]
 mod service_manager;
 mod settings;
 mod signals;
-mod spans;
 mod status;
 mod steer;
 #[cfg(unix)]
@@ -58,11 +53,11 @@ mod systemd;
 mod telemetry;
 mod terminal;
 mod text;
+mod times;
 mod trigger;
 mod understood;
 mod variables;
 mod version;
-mod zones;
 
 use args::{Arguments, Command};
 use clap::FromArgMatches as _;
@@ -111,17 +106,13 @@ fn obey() -> ExitCode {
         }
         Command::Check => with_runtime(2, |runtime| runtime.block_on(check::check(line))),
         Command::Status => with_runtime(1, |runtime| runtime.block_on(status::status(line))),
-        Command::Reshare => with_runtime(1, |runtime| runtime.block_on(reshare::reshare(line))),
-        Command::ResetSlot => {
-            with_runtime(1, |runtime| runtime.block_on(reset_slot::reset_slot(line)))
-        }
+        Command::Reshare => with_runtime(1, |runtime| runtime.block_on(repair::reshare(line))),
+        Command::ResetSlot => with_runtime(1, |runtime| runtime.block_on(repair::reset_slot(line))),
         Command::Resign | Command::Transfer | Command::Pause | Command::Resume => {
             with_runtime(1, |runtime| runtime.block_on(steer::steer(line)))
         }
         Command::Trigger => with_runtime(1, |runtime| runtime.block_on(trigger::trigger(line))),
-        Command::Break => {
-            with_runtime(1, |runtime| runtime.block_on(break_lease::break_lease(line)))
-        }
+        Command::Break => with_runtime(1, |runtime| runtime.block_on(repair::break_lease(line))),
         #[cfg(unix)]
         Command::Supervise(arguments) => supervise::supervise(arguments),
         Command::Store(arguments) => {

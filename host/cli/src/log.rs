@@ -5,7 +5,7 @@
 
 use super::complaint::is_deceptive;
 use super::terminal::columns;
-use super::zones::time_of_day;
+use super::times::time_of_day;
 use super::{terminal, text};
 use chrono::{DateTime, Local, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! `tenure resign`, `transfer`, `pause` and `resume`: orders to a candidate, over its listener.
 
+use super::complaint::NO_ELECTION;
 use super::complaint::{printable, shown, shown_address};
 use super::configuration::Configuration;
-use super::look::NO_ELECTION;
 use super::output::{UNUSABLE, eprint, fail, refuse, say};
 use super::settings::CommandLine;
 use super::settings::table::{AT, CONTROL_TOKEN_FILE, TO};

@@ -1,9 +1,9 @@
 //! Events as lines for people.
 
 use super::complaint::printable;
-use super::spans::whole;
 use super::terminal::broken;
-use super::zones::in_zone;
+use super::times::in_zone;
+use super::times::whole;
 use anstyle::{AnsiColor, Style};
 use std::fmt;
 use std::time::Duration;

@@ -1,7 +1,16 @@
-//! Spans of time in words: how long something took, how long ago it was, and in how long it will be.
+//! Instants and spans of time, as people read them.
 
-use std::time::Duration;
+use chrono::{DateTime, Local, Offset as _, Utc};
+use std::time::{Duration, UNIX_EPOCH};
+use tenure::program::local;
 use tenure_base::duration::format_duration;
+use tenure_core::{Schedule, Zone};
+
+/// Returns this machine's time of day, in nanoseconds since 1970.
+pub(super) fn now() -> u64 {
+    let since = UNIX_EPOCH.elapsed().unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// In whole seconds.
 pub(super) fn whole(milliseconds: u64) -> String {
@@ -29,6 +38,26 @@ pub(super) fn ahead(then: u64, now: u64) -> Option<String> {
     (!wait.is_zero()).then(|| format!("in {}", format_duration(wait)))
 }
 
+/// The time zone of a schedule as the record describes it: that of a cron expression, else UTC.
+pub(super) fn zone_of(schedule: Option<&str>) -> Zone {
+    schedule.and_then(Schedule::described).map_or(Zone::UTC, |(_, zone)| zone)
+}
+
+/// The time of day in a time zone, for terminals. The offset is left out where it is also that of this machine.
+pub(super) fn time_of_day(now: DateTime<Utc>, zone: Zone) -> String {
+    let (there, here) = (now.with_timezone(&zone), now.with_timezone(&Local));
+    let same = there.offset().fix() == here.offset().fix();
+    there.format(if same { "%H:%M:%S%.3f" } else { "%H:%M:%S%.3f%:z" }).to_string()
+}
+
+/// An RFC 3339 instant in a time zone. Any other text is returned as it is.
+pub(super) fn in_zone(instant: &str, zone: Zone) -> String {
+    let nanoseconds =
+        DateTime::parse_from_rfc3339(instant).ok().and_then(|at| at.timestamp_nanos_opt());
+    let nanoseconds = nanoseconds.and_then(|nanoseconds| u64::try_from(nanoseconds).ok());
+    nanoseconds.map_or_else(|| instant.to_owned(), |nanoseconds| local(nanoseconds, zone))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +72,32 @@ mod tests {
             (3_661_000, "1h 1m 1s"),
         ] {
             assert_eq!(took(ms), words);
+        }
+    }
+
+    #[test]
+    fn an_instant_is_written_in_the_zone_of_the_schedule() {
+        let zone = zone_of(Some("cron 0 3 * * * Europe/Berlin"));
+        assert_eq!(zone.name(), "Europe/Berlin");
+        let local = in_zone("2026-07-01T01:00:00Z", zone);
+        assert_eq!(local, "2026-07-01T03:00:00+02:00[Europe/Berlin]");
+        assert_eq!(in_zone("2026-07-01T01:00:00Z", zone_of(None)), "2026-07-01T01:00:00Z");
+        assert_eq!(in_zone("soon", zone), "soon");
+    }
+
+    #[test]
+    fn a_time_of_day_has_its_offset_unless_it_is_also_this_machines() {
+        let now = DateTime::UNIX_EPOCH;
+        // No two zones have the same offset, so at most one is this machine's.
+        let zones = ["Asia/Kolkata", "Asia/Kathmandu"].map(|name| Zone::named(name).unwrap());
+        let times = zones.map(|zone| time_of_day(now, zone));
+        let local = now.with_timezone(&Local).offset().fix().local_minus_utc();
+        for (shown, (time, offset, seconds)) in times
+            .iter()
+            .zip([("05:30:00.000", "+05:30", 19_800), ("05:45:00.000", "+05:45", 20_700)])
+        {
+            let offset = if local == seconds { "" } else { offset };
+            assert_eq!(*shown, format!("{time}{offset}"));
         }
     }
 }

@@ -2,10 +2,10 @@
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  See what it does, in less than a minute
+  Run a failover demo
     tenure demo
 
-  Try it, without an account: a blob store in one terminal, and a candidate in another
+  Try it without an account: a blob store in one terminal, a candidate in another
     tenure store --listen 127.0.0.1:10000
     export AZURE_STORAGE_CONNECTION_STRING=UseDevelopmentStorage=true
     tenure run demo/report --every 5s --handler report.wasm
@@ -18,19 +18,19 @@ Examples:
   Any program as the work
     tenure run jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
 
-  Is it right, and when will it run?
+  Validate the settings, show the next turns, and test the account
     tenure check jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
 
   One command at a time, on all machines together
     tenure lock --wait 60s jobs/migration -- ./migrate.sh
 
-  Who leads?
+  Show who leads
     tenure status jobs/nightly
 
-  Run it now, and wait for the outcome
+  Run a turn now, and wait for its outcome
     tenure trigger jobs/nightly --wait 10m
 
-  Why does nobody lead?
+  Find out why nobody leads
     tenure check jobs/nightly";
 
 pub(super) const RUN_HELP: &str = "\

@@ -3,8 +3,8 @@
 use crate::candidacy::Candidacy;
 use crate::complaint::printable;
 use crate::handler::Found;
-use crate::look::now;
 use crate::terminal::{broken, columns};
+use crate::times::now;
 use crate::understood::Understood;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

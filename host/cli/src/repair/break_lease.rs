@@ -1,12 +1,11 @@
 //! `tenure break`: ends the lease of a leader that nobody can reach.
 
-use super::complaint::printable;
-use super::configuration::Configuration;
-use super::consent;
-use super::look::NO_ELECTION;
-use super::output::{eprint, fail, refuse, say};
-use super::settings::CommandLine;
-use super::settings::table::{PERIOD, YES};
+use crate::complaint::NO_ELECTION;
+use crate::complaint::printable;
+use crate::configuration::Configuration;
+use crate::output::{eprint, fail, refuse, say};
+use crate::settings::CommandLine;
+use crate::settings::table::{PERIOD, YES};
 use std::process::ExitCode;
 use std::time::Duration;
 use tenure::clock::BootClock;
@@ -17,7 +16,7 @@ use tenure_base::duration::format_duration;
 /// It was not done.
 const NOT_DONE: u8 = 1;
 
-pub(super) async fn break_lease(line: &CommandLine) -> ExitCode {
+pub(crate) async fn break_lease(line: &CommandLine) -> ExitCode {
     let mut configuration = Configuration::of_operator(line);
     let period = configuration.duration(&PERIOD);
     let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
@@ -44,7 +43,7 @@ pub(super) async fn break_lease(line: &CommandLine) -> ExitCode {
         }
     }
     if !configuration.given.is_on(&YES)
-        && let Err(why) = consent::ask(&consequences(&election, &seen, period))
+        && let Err(why) = super::ask(&consequences(&election, &seen, period))
     {
         return fail(why);
     }

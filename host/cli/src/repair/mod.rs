@@ -1,6 +1,13 @@
-//! Asking before something is done that cannot be undone.
+//! `tenure reshare`, `break` and `reset-slot`: changes that cannot be undone, and ask for confirmation.
+
+mod break_lease;
+mod reset_slot;
+mod reshare;
 
 use super::output::eprint;
+pub(super) use break_lease::break_lease;
+pub(super) use reset_slot::reset_slot;
+pub(super) use reshare::reshare;
 use std::io::{IsTerminal, stdin};
 
 /// Asks on the terminal. `what` is what will happen, in sentences.
@@ -8,7 +15,7 @@ use std::io::{IsTerminal, stdin};
 /// # Errors
 ///
 /// Nobody is there to ask, or the answer was not yes.
-pub(super) fn ask(what: &str) -> Result<(), String> {
+fn ask(what: &str) -> Result<(), String> {
     if !stdin().is_terminal() {
         return Err(format!(
             "{what} This needs confirmation, and standard input is not a terminal: add --yes"

@@ -1,14 +1,13 @@
 //! `tenure reset-slot`: leads for a moment, to have a slot in the future forgotten.
 
-use super::complaint::printable;
-use super::configuration::Configuration;
-use super::consent;
-use super::look::NO_ELECTION;
-use super::output::{eprint, fail, refuse, say};
-use super::settings::CommandLine;
-use super::settings::table::YES;
-use super::signals::Signals;
-use super::zones::zone_of;
+use crate::complaint::NO_ELECTION;
+use crate::complaint::printable;
+use crate::configuration::Configuration;
+use crate::output::{eprint, fail, refuse, say};
+use crate::settings::CommandLine;
+use crate::settings::table::YES;
+use crate::signals::Signals;
+use crate::times::zone_of;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -35,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// How often the lease is broken for the sake of this, when others are faster.
 const TRIES: usize = 8;
 
-pub(super) async fn reset_slot(line: &CommandLine) -> ExitCode {
+pub(crate) async fn reset_slot(line: &CommandLine) -> ExitCode {
     let clock = BootClock::new();
     let mut configuration = Configuration::of_reset_slot(line);
     let component = match configuration.component(&clock).await {
@@ -87,7 +86,7 @@ impl Operator {
             return Ok("No slot lies in the future; nothing was changed.".to_owned());
         };
         if !yes {
-            consent::ask(&consequences(&slot, &seen)).map_err(Stop::Unusable)?;
+            super::ask(&consequences(&slot, &seen)).map_err(Stop::Unusable)?;
         }
         // From here on there may be a lease to give back.
         let mut signals = Signals::new()

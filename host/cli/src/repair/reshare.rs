@@ -1,11 +1,10 @@
 //! `tenure reshare`: asks for another number of shares.
 
-use super::complaint::printable;
-use super::configuration::Configuration;
-use super::consent;
-use super::output::{eprint, fail, refuse, say};
-use super::settings::CommandLine;
-use super::settings::table::{NEW_SHARES, YES};
+use crate::complaint::printable;
+use crate::configuration::Configuration;
+use crate::output::{eprint, fail, refuse, say};
+use crate::settings::CommandLine;
+use crate::settings::table::{NEW_SHARES, YES};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tenure::clock::BootClock;
@@ -19,7 +18,7 @@ const NOT_DONE: u8 = 1;
 /// So often it is tried, where the plan becomes another one meanwhile.
 const TRIES: u32 = 5;
 
-pub(super) async fn reshare(line: &CommandLine) -> ExitCode {
+pub(crate) async fn reshare(line: &CommandLine) -> ExitCode {
     let mut configuration = Configuration::of_operator(line);
     let count = configuration.number(&NEW_SHARES);
     let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
@@ -54,7 +53,7 @@ pub(super) async fn reshare(line: &CommandLine) -> ExitCode {
             say(&told);
             return ExitCode::SUCCESS;
         }
-        if !agreed && let Err(why) = consent::ask(&consequences(&election, &plan, count)) {
+        if !agreed && let Err(why) = super::ask(&consequences(&election, &plan, count)) {
             return fail(why);
         }
         agreed = true;

@@ -85,6 +85,10 @@ impl Value {
         let text = text.filter(|text| !text.trim().is_empty());
         match (&self.source, text, kind) {
             (Source::Variable(name), ..) => (*name).to_owned(),
+            // A text that may hold a secret is not shown.
+            (Source::CommandLine, Some(text), Kind::Argument(name)) if text == "…" => {
+                format!("{name} {text}")
+            }
             (Source::CommandLine, Some(text), Kind::Argument(_)) => text,
             (Source::CommandLine, Some(text), Kind::Command) => format!("-- {text}"),
             (Source::CommandLine, _, Kind::Variables) => format!("--{name} …"),

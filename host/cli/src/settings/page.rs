@@ -37,6 +37,7 @@ pub(super) fn tables(table: &[&'static Setting]) -> String {
 fn names(setting: &Setting) -> String {
     let option = match (setting.name, setting.kind) {
         ("", _) => None,
+        (_, Kind::Argument(name)) => Some(format!("`{name}`")),
         (_, Kind::Command) => Some("`-- COMMAND ARGS…`".to_owned()),
         (name, _) => Some(format!("`--{name}`")),
     };

@@ -1,8 +1,8 @@
 //! The list of candidates beside an election's blob.
 
 use crate::complaint::printable;
-use crate::spans::ago;
 use crate::terminal::aligned;
+use crate::times::ago;
 use std::time::Duration;
 use tenure::contract::Listed;
 use tenure_base::duration::format_duration;

@@ -2,9 +2,9 @@
 
 use super::lease_name;
 use crate::complaint::printable;
-use crate::spans::{took, whole};
 use crate::terminal::broken;
-use crate::zones::{in_zone, time_of_day, zone_of};
+use crate::times::{in_zone, time_of_day, zone_of};
+use crate::times::{took, whole};
 use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, Utc};
 use serde::Serialize;

@@ -2,7 +2,7 @@
 //! settings and its clock does not fit the election.
 
 use super::row;
-use crate::zones::zone_of;
+use crate::times::zone_of;
 use serde::Serialize;
 use tenure::contract::{ClockDifference, LeaseState, ProblemClass, Snapshot};
 use tenure::program::local;

@@ -2,7 +2,7 @@
 
 use crate::complaint::printable;
 use crate::terminal::aligned;
-use crate::zones::zone_of;
+use crate::times::zone_of;
 use std::fmt::Write as _;
 use std::time::Duration;
 use tenure::contract::Snapshot;

@@ -1,9 +1,10 @@
 //! Looks at elections: who and what is looked at, and one look at each.
 
-use super::configuration::{Configuration, component};
-use super::output::{complain, fail};
-use super::settings::table::{INTERVAL, JSON};
-use super::settings::{CommandLine, Elections};
+use crate::configuration::{Configuration, component};
+use crate::output::{complain, fail};
+use crate::settings::table::{INTERVAL, JSON};
+use crate::settings::{CommandLine, Elections};
+use crate::times::now;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +14,6 @@ use tenure::contract::{Problem, Snapshot};
 use tenure::settings::names;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-
-/// What an absent blob means to those who would change something in its election.
-pub(super) const NO_ELECTION: &str =
-    "there is no such election: no candidate ever ran, or its blob was deleted";
 
 /// So many elections are asked for at the same time.
 const AT_ONCE: usize = 16;
@@ -121,10 +118,4 @@ impl Subject {
         let (component, within) = (Arc::new(component), (before, now()));
         Ok(Look { election, configuration, seen, component, within })
     }
-}
-
-/// This machine's time of day, in nanoseconds since 1970.
-pub(super) fn now() -> u64 {
-    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

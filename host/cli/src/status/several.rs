@@ -1,11 +1,11 @@
 //! All elections of a file, the failures first.
 
+use super::look::Look;
 use super::{View, history};
 use crate::complaint::printable;
-use crate::look::Look;
 use crate::output::eprint;
-use crate::spans::{ago, whole};
 use crate::terminal::aligned;
+use crate::times::{ago, whole};
 use tenure::contract::{Fares, Outlook, Snapshot, class_name};
 
 fn fares(look: &Look) -> Fares {

@@ -1,8 +1,8 @@
 //! `tenure status --watch`: reads elections again and again, and writes what changed.
 
 use super::change::{Change, Watcher};
+use super::look::Subjects;
 use crate::complaint::Complaint;
-use crate::look::Subjects;
 use crate::output::{complain, fail, unwritten};
 use crate::settings::CommandLine;
 use crate::settings::table::FOR_EACH_FILE;

@@ -3,7 +3,7 @@
 
 mod show;
 
-use crate::look::{Look, some_at_a_time};
+use crate::status::look::{Look, some_at_a_time};
 pub(super) use show::{as_json, as_text};
 use std::collections::BTreeMap;
 use tenure::clock::BootClock;

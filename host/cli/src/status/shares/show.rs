@@ -3,8 +3,8 @@
 use super::{Holder, MOST_READ, Move, Row, Shares};
 use crate::complaint::printable;
 use crate::ranges::ranges;
-use crate::spans::ago;
 use crate::terminal::aligned;
+use crate::times::ago;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use tenure::contract::{Problem, class_name, rfc3339};
