@@ -1,8 +1,13 @@
-//! The engine that runs the components of a command.
+//! The engine that runs the components of a command, and what it loads.
 
+use super::log::Log;
 use super::output::eprint;
 use std::sync::Once;
+use std::time::Duration;
 use tenure::component::Engine;
+use tenure::runner::Event;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout};
 
 /// For a command that keeps a log: that tells why there is no cache, where there is none.
 ///
@@ -25,4 +30,67 @@ pub(super) fn unlogged() -> Result<Engine, String> {
         TOLD.call_once(|| eprint(format_args!("tenure: warning: {why}\n")));
     }
     Ok(engine)
+}
+
+/// A component from the cache is loaded sooner.
+const FROM_CACHE: Duration = Duration::from_secs(1);
+
+/// Loads a component on a thread of its own, and logs when it has to be compiled.
+pub(super) async fn load<T: Send + 'static>(
+    log: &Log,
+    component: &str,
+    load: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let loaded = told(log, component, spawn_blocking(load), FROM_CACHE).await;
+    loaded.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+}
+
+async fn told<T>(
+    log: &Log,
+    component: &str,
+    mut loading: impl Future<Output = T> + Unpin,
+    patience: Duration,
+) -> T {
+    let began = Instant::now();
+    if let Ok(loaded) = timeout(patience, &mut loading).await {
+        return loaded;
+    }
+    log.event(&Event::Compiling { component: component.to_owned() });
+    let loaded = loading.await;
+    log.event(&Event::Compiled { component: component.to_owned(), elapsed: began.elapsed() });
+    loaded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{Format, Output, Style};
+    use std::future::ready;
+    use tokio::sync::oneshot;
+    use tracing::Level;
+
+    #[tokio::test]
+    async fn compiling_is_told_before_it_ends_and_after() {
+        let style = Style { format: Format::Text, level: Level::INFO, output: Output::Stdout };
+        let (log, lines) = Log::new(style, false);
+        let lines = || lines.try_iter().map(|line| line.text().to_owned()).collect::<Vec<_>>();
+        assert_eq!(told(&log, "a.wasm", ready(7), FROM_CACHE).await, 7);
+        assert_eq!(lines().len(), 0);
+        let (done, loading) = oneshot::channel();
+        let whole = tokio::spawn({
+            let log = log.clone();
+            async move { told(&log, "a.wasm", loading, Duration::ZERO).await }
+        });
+        let begun = loop {
+            tokio::task::yield_now().await;
+            if let [line] = &lines()[..] {
+                break line.clone();
+            }
+        };
+        assert!(begun.contains("compiling   a.wasm"), "{begun}");
+        done.send(7).unwrap();
+        assert_eq!(whole.await.unwrap(), Ok(7));
+        let [ended] = &lines()[..] else { panic!("one line") };
+        assert!(ended.contains("compiled    a.wasm after "), "{ended}");
+    }
 }

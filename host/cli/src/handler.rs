@@ -1,8 +1,8 @@
 //! The work of `tenure run`: a component, a webhook, or any program.
 
-use super::compiling;
 use super::complaint::shown_address;
 use super::configuration::Configuration;
+use super::engine;
 use super::log::Log;
 use super::settings::setting::Setting;
 use super::settings::setting::Work as Kind;
@@ -338,7 +338,7 @@ async fn component(
     let name = file.display().to_string();
     let (engine, clock, from) = (engine.clone(), clock.clone(), file.clone());
     let load = move || ComponentHandler::from_file(&engine, &from, options, &clock);
-    match compiling::load(log, &name, load).await {
+    match engine::load(log, &name, load).await {
         Ok(handler) => {
             let imports = handler.imports().to_vec();
             let found = Found::Component { file, imports, hosts, variables };

@@ -1,8 +1,8 @@
 //! What `tenure run` judges before it sends anything, and `tenure check` and `tenure lock` too.
 
 use super::candidacy::{Candidacy, Front};
-use super::compiling;
 use super::configuration::Configuration;
+use super::engine;
 use super::log::Log;
 use super::settings::table::{COMMAND, HANDLER, LISTEN, NO_WORK};
 use super::settings::{Elections, Vocabulary};
@@ -87,7 +87,7 @@ impl Shared {
     ) -> Result<Self, String> {
         let (of, at) = (engine.clone(), clock.clone());
         let load = move || ElectionComponent::new(&of, Variables::new(), &at);
-        let component = compiling::load(log, "the election component", load).await;
+        let component = engine::load(log, "the election component", load).await;
         // Those who trust the same servers share their connections too.
         let component = component.map_err(|error| error.to_string())?.trusting(authorities);
         let (runtime, vocabulary) = (runtime.clone(), OnceLock::new());

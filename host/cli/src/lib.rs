@@ -7,7 +7,6 @@
 mod args;
 mod candidacy;
 mod check;
-mod compiling;
 mod complaint;
 mod compose;
 mod configuration;
@@ -16,7 +15,6 @@ mod coordination;
 mod demo;
 mod descriptors;
 mod engine;
-mod exposed;
 mod handler;
 #[doc(hidden)]
 pub mod inputs;
@@ -41,8 +39,6 @@ mod settings;
 mod signals;
 mod status;
 mod steer;
-#[cfg(unix)]
-mod stop_time;
 mod store;
 #[cfg(unix)]
 mod supervise;

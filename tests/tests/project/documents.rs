@@ -361,7 +361,7 @@ fn listed(help: &str, indent: usize) -> BTreeSet<String> {
 /// The commands of the program.
 fn all_commands() -> BTreeSet<String> {
     let help = help(&[]);
-    let commands = help.split("Commands:").nth(1).unwrap().split("Options:").next().unwrap();
+    let commands = help.split("Run:").nth(1).unwrap().split("Options:").next().unwrap();
     listed(commands, 2)
 }
 

@@ -34,70 +34,51 @@ Examples:
     tenure check jobs/nightly";
 
 pub(super) const RUN_HELP: &str = "\
-Instead of --handler, any program can be the work. It is started again for each turn:
+The work is a program, a URL, a WebAssembly component, or an application that asks. Without a schedule it runs for \
+triggers only (`tenure trigger`).
 
   tenure run jobs/backup --cron '0 3 * * *' -- /usr/local/bin/backup --all
-
-It sees this environment without AZURE_*, IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_ELECTION, \
-TENURE_TERM, TENURE_SLOT, TENURE_ATTEMPT, TENURE_IDEMPOTENCY_KEY, TENURE_TRIGGER (of \
-`tenure trigger`), with --shares TENURE_SHARE_INDEX and TENURE_SHARE_COUNT, and TENURE_DEADLINE, the \
-time at which it is killed if no later renewal succeeds. Exit code 0 is success. The program \
-and everything that it started get SIGTERM one stop time before the leadership ends, and SIGKILL half a second \
-before the end. Processes that it leaves behind are killed too. A turn that got SIGTERM counts as cut off or timed \
-out, whatever its exit code. Pass the term on to whatever it writes to.
-
-Without a timer the work runs for triggers only (`tenure trigger`):
-
+  tenure run jobs/report --every 1h --webhook https://example.com/tick
+  tenure run jobs/nightly --every 24h --handler nightly.wasm
+  tenure run jobs/poller --no-work --listen 127.0.0.1:8080
   tenure run jobs/reindex -- ./reindex
+
+A program is started again for each turn, and exit code 0 is success. It sees this environment without AZURE_*, \
+IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_ELECTION, TENURE_TERM, TENURE_SLOT, TENURE_ATTEMPT, \
+TENURE_IDEMPOTENCY_KEY, TENURE_TRIGGER (of `tenure trigger`), with --shares TENURE_SHARE_INDEX and \
+TENURE_SHARE_COUNT, and TENURE_DEADLINE, the time at which it is killed if no later renewal succeeds. It and \
+everything that it started get SIGTERM one --stop-time before the leadership ends, and SIGKILL half a second before \
+the end.
+
+A URL gets one POST for each turn, with the turn as JSON. Any 2xx is success. A call that did not arrive is retried; \
+one that may have arrived is retried with --delivery at-least-once only. When the leadership ends, the connection is \
+cut, but the receiver may go on: it must refuse a term (header tenure-term) smaller than one that it has seen.
+
+An application asks http://localhost:8080/leader whether this candidate leads, under which term, and until when it \
+may act. It must stop itself when that time is over. /watch reports each change.
 
 More work than one process can do is split into shares, which all processes of the election divide among themselves:
 
   tenure run jobs/orders --shares 32 --every 1m -- ./orders
 
-Or each turn is one POST to a URL, with the turn as JSON:
-
-  tenure run jobs/report --every 1h --webhook https://example.com/tick
-
-Any 2xx is success; every other answer, including a redirect, is a failed turn. A call that did not arrive is \
-retried; one that may have arrived is retried with --delivery at-least-once only. The header tenure-term holds the \
-term; idempotency-key is the same for all attempts at a turn. When the leadership ends, the connection is cut, but \
-the receiver may go on with the work: nobody here can stop it. So it must refuse a term smaller than one that it has \
-seen. Names of this machine are allowed, for a sidecar at http://localhost:3000/.
-
-Or this candidate leads for an application beside it, which asks http://localhost:8080/leader and does the work \
-itself:
-
-  tenure run jobs/poller --no-work --listen 127.0.0.1:8080
-
-The answer says whether this candidate leads, under which term, and how long the application may act: for \
-valid_for_ms, counted from before it asked, or until valid_until. /watch reports each change. Nobody preempts the \
-application: it must stop itself when that time is over. When this candidate is asked to end, it answers no from \
-then on. It releases the lease when the last time that it gave the application is over, or after --grace.
-
-Durations are written with their unit: 500ms, 15s, 1h30m.
-
-Every option that names a variable can be set by it; the command line takes precedence. The storage account and its \
-credential come from the variables that Azure's own tools know, never from an argument: \
+Durations have a unit: 500ms, 15s, 1h30m. Variables set what their options set; the command line takes precedence. \
+The storage account and its credential come from the variables of Azure's own tools, never from an argument: \
 AZURE_STORAGE_CONNECTION_STRING; or AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, \
 AZURE_STORAGE_AUTH_TOKEN, an application (AZURE_CLIENT_SECRET), or else the identity of the workload or the machine. \
-Tenure uses the first one that is set, in this order, and names it in the log's line `tenure`. Instead of a secret in \
-a variable NAME, the variable NAME_FILE may name a file that holds it; the file is read again every few seconds.
+The first one that is set counts. Instead of a secret in a variable NAME, the variable NAME_FILE may name a file that \
+holds it; the file is read again every few seconds.
 
 On SIGTERM or SIGINT (and on SIGHUP without a service manager) the candidate begins no new turn. The running turn may \
 go on for --grace, and is then stopped. The lease is released, and the program ends. A second signal, more than a \
-second later, ends it at once. It tells systemd when it is ready, what its role is, and that it still makes progress \
-(Type=notify, WatchdogSec=).
+second later, ends it at once.
 
-The process that you start is a small supervisor; its child, the same program, runs the election. When the child \
-dies, the supervisor kills what is left of its work and waits until it is gone. It then releases the lease by the \
-leader's last will, and ends with the same exit code, or with 128 plus the signal number. If the supervisor is \
-killed (kill -9), its child dies too, and the others wait until the lease expires. Where there is no last will (on \
-Windows; on macOS with a command as the work), the log says why.
+The process that you start is a supervisor; its child, the same program, runs the election. When the child dies, the \
+supervisor kills what is left of its work, releases the lease, and ends with the same exit code, or with 128 plus the \
+signal number. If the supervisor is killed (kill -9), its child dies too, and the others wait until the lease expires.
 
-Exit codes: 0 the candidate left; 1 a second signal ended it; 2 something was wrong with the settings, and nothing \
-was sent; 71 the system lacked the threads, memory or file descriptors to start it; 101, or 128 plus a signal number: \
-the process that ran the election died. No error of the store or of the work ends it: later errors are reported, and \
-retried.";
+Exit codes: 0 the candidate left; 1 a second signal ended it; 2 a setting is wrong, and nothing was sent; 71 the \
+system lacked the threads, memory or file descriptors to start it; 101, or 128 plus a signal number: the process that \
+ran the election died. Errors of the store or of the work never end it: they are reported and retried.";
 
 #[cfg_attr(not(unix), allow(dead_code, reason = "there is no such command"))]
 pub(super) const LOCK_HELP: &str = "\

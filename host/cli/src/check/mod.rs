@@ -12,8 +12,11 @@ use super::configuration::Configuration;
 use super::engine;
 use super::judged::{Shared, leave_wills, outside};
 use super::log::{Log, Output, json_text};
-use super::output::{complain, eprint, fail, print};
-use super::settings::table::{CONNECTION_STRING_FILE, CRON, EVERY, JSON, OFFLINE, WHILE_LEADING};
+use super::output::{complain, eprint, fail, print, say};
+use super::settings::table::{
+    COMMAND, CONNECTION_STRING_FILE, CRON, EVERY, HANDLER, JSON, NO_WORK, OFFLINE, WEBHOOK,
+    WHILE_LEADING,
+};
 use super::settings::{CommandLine, Elections, Value};
 use super::signals::{REPEATED, Signals};
 use super::terminal::aligned;
@@ -26,6 +29,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 use tenure::clock::BootClock;
+use tenure::settings::names;
 use tokio::runtime::Handle;
 use tokio::select;
 
@@ -81,10 +85,14 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
     let given = std::mem::take(&mut elections.given);
     let mut configurations: Vec<_> = given.into_iter().map(Configuration::of_run).collect();
     for configuration in &mut configurations {
+        let given = &configuration.given;
+        let has_work = [&HANDLER, &WEBHOOK, &COMMAND, &NO_WORK].iter().any(|s| given.is_on(s));
+        let is_scheduled = [&EVERY, &CRON, &WHILE_LEADING].iter().any(|s| given.is_written(s));
         // An operator tests the account without the options of the work.
-        let is_scheduled = [&EVERY, &CRON, &WHILE_LEADING];
-        let is_scheduled = is_scheduled.iter().any(|timer| configuration.given.is_written(timer));
-        configuration.needs_work = line.has(&OFFLINE) || is_scheduled;
+        if !has_work && !is_scheduled && !line.has(&OFFLINE) {
+            configuration.needs_work = false;
+            configuration.settings.remove(names::ON_TRIGGER);
+        }
     }
     let kind = elections.unnamed().filter(|_| configurations.is_empty());
     let mut of_kind: Vec<_> = kind.map(Configuration::of_run).into_iter().collect();
@@ -232,7 +240,7 @@ fn show(candidacies: &[Candidacy], notes: &[String], results: &[Findings], json:
     tested.sort_by_key(|(_, findings)| std::cmp::Reverse(worst(&findings.found).exit_code()));
     match tested.as_slice() {
         [] => {}
-        [(_, one)] => print(&format!("\n{}\n", findings::summary(&one.found))),
+        [(_, one)] => say(&format!("\n{}\n", findings::summary(&one.found))),
         several => {
             let title = ["election", "verdict", "findings"].map(str::to_owned);
             let row = |(candidacy, findings): &(&Candidacy, &Findings)| {

@@ -2,10 +2,12 @@
 
 mod complaints;
 mod component;
+mod exposed;
 mod listener;
-mod log;
 mod read;
 mod split;
+#[cfg(unix)]
+mod stop_time;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -24,7 +26,7 @@ use super::settings::table::{
 };
 use super::settings::{CommandLine, Elections, Given, Value};
 use super::supervisor::Link;
-use super::{exposed, variables};
+use super::variables;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tenure::egress::Authorities;

@@ -1,18 +1,36 @@
 //! Values by their kinds, judged by the ranges of the table.
 
 use super::Configuration;
+use super::exposed;
 use crate::complaint::shown;
-use crate::exposed;
+use crate::log::{Format, Output, Style, Whose};
 use crate::settings::setting::{Kind, Range, Setting};
-use crate::settings::table::CONTROL_TOKEN_FILE;
+use crate::settings::table::{CONTROL_TOKEN_FILE, LOG, LOG_LEVEL};
 use bytesize::ByteSize;
 use std::time::Duration;
 use tenure::egress::Authorities;
 use tenure::server::ControlToken;
 use tenure::settings::names;
 use tenure_base::duration::parse_duration;
+use tracing::Level;
 
 impl Configuration {
+    /// How it is to be written.
+    pub(crate) fn log_style(&mut self, output: Output) -> Style {
+        let format = match self.word(&LOG) {
+            "json" => Format::Json,
+            _ => Format::Text,
+        };
+        let level = self.word(&LOG_LEVEL).parse().unwrap_or(Level::INFO);
+        Style { format, level, output }
+    }
+
+    /// Whose it is.
+    pub(crate) fn whose(&self) -> Whose {
+        let setting = |name| self.settings.get(name).unwrap_or_default().to_owned();
+        Whose { election: setting(names::ELECTION), candidate: setting(names::NAME) }
+    }
+
     /// A duration; none when it was not said, or is wrong.
     pub(crate) fn duration(&mut self, setting: &Setting) -> Option<Duration> {
         self.judged(setting, "a duration", parse_duration, |range, duration| match range {

@@ -1,12 +1,12 @@
 //! What the runner needs to know of the work.
 
 use super::Configuration;
+#[cfg(unix)]
+use super::stop_time;
 use crate::complaint::shown;
 #[cfg(unix)]
 use crate::settings::table::STOP_TIME;
 use crate::settings::table::{ALLOW_HOST, ENV};
-#[cfg(unix)]
-use crate::stop_time;
 #[cfg(unix)]
 use std::time::Duration;
 use tenure::egress::AllowList;

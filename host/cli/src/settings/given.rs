@@ -4,10 +4,10 @@
 use super::options::CommandLine;
 use super::parse::{Content, Section};
 use super::setting::{Kind, Scope, Setting};
+use super::source::Word;
 use super::table::{
     ADDRESS, ALLOW_HOST, AT, CA_FILE, FOR_EACH, FOR_EACH_FILE, LISTEN, LISTEN_HOST,
 };
-use super::word::Word;
 use crate::complaint::{reworded, shown, shown_address};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;

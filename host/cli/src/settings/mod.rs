@@ -20,7 +20,6 @@ mod source;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
-mod word;
 
 pub(crate) use elections::Elections;
 pub(crate) use given::{Given, Source, Value, Vocabulary};

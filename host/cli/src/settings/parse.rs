@@ -2,9 +2,8 @@
 
 use super::secret;
 use super::setting::{Kind, Scope, Setting};
-use super::source::Source;
+use super::source::{Source, Word};
 use super::table::{CONNECTION_STRING_FILE, ELECTION};
-use super::word::Word;
 use crate::complaint::{Complaint, printable, shown};
 use std::ops::Range;
 use toml::Spanned;

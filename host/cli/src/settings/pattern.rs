@@ -1,9 +1,8 @@
 //! Elections of one kind: the settings of one, with a name in place of `{each}`.
 
 use super::given::{EACH, Given, Value};
-use super::source::Source;
+use super::source::{Source, Word};
 use super::table::{ELECTION, FOR_EACH, FOR_EACH_FILE};
-use super::word::Word;
 use crate::complaint::{Complaint, is_deceptive, shown};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

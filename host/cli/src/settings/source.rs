@@ -1,9 +1,18 @@
 //! The text of the file, and the places in it.
 
 use crate::complaint::{Complaint, shown};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+
+/// One text of a value. A list has several.
+#[derive(Clone)]
+pub(crate) struct Word {
+    pub text: OsString,
+    /// Where it stands in the file; empty elsewhere.
+    pub place: String,
+}
 
 /// The file as it was read.
 pub(super) struct Source {

@@ -150,6 +150,13 @@ async fn the_account_is_tested_beside_what_runs_there() {
     let (code, told) = ask(&group.access).await;
     assert_eq!(code, Some(0), "{told}");
     assert!(told.to_string().contains("ada leads, term "), "{told}");
+    // Of the account alone, the schedule is no concern.
+    let mut command = Command::new(PROGRAM);
+    command.args(["check", &group.election]);
+    group.access.give(&mut command);
+    let output = command.output().await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(!text(&output).contains("schedule"), "{}", text(&output));
 
     let (container, _) = group.election.split_once('/').unwrap();
     let wrong =

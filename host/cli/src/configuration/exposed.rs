@@ -1,6 +1,6 @@
 //! Files with secrets that other users of this machine may read.
 
-use super::complaint::shown;
+use crate::complaint::shown;
 use std::path::Path;
 
 /// What to tell of a file with a secret, when others may read it: its mode lets them, and that of each
