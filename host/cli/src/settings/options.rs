@@ -97,9 +97,14 @@ fn option(setting: &'static Setting) -> Arg {
 /// One sentence.
 fn short_help(setting: &Setting) -> &str {
     match setting.short {
-        "" => setting.help.split(". ").next().unwrap_or_default(),
+        "" => first_sentence(setting.help),
         short => short,
     }
+}
+
+/// Returns a text up to its first full stop.
+pub(super) fn first_sentence(text: &str) -> &str {
+    text.split_once(". ").map_or(text, |(first, _)| first)
 }
 
 /// What it does, its range, its default, and its variables.

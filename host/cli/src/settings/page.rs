@@ -1,6 +1,6 @@
 //! The tables of docs/configuration.md.
 
-use super::options::range;
+use super::options::{first_sentence, range};
 use super::setting::{Kind, Setting};
 use super::table::{ACCOUNT, HEADINGS};
 use std::fmt::Write as _;
@@ -55,16 +55,12 @@ fn meaning(setting: &Setting) -> String {
         let commands: Vec<_> = setting.commands.iter().map(|name| format!("`{name}`")).collect();
         let _ = write!(text, "Of {}. ", commands.join(", "));
     }
+    // The help of an option has the other sentences too.
     text += &code(first_sentence(setting.help));
     if !setting.more.is_empty() {
         let _ = write!(text, ". {}", setting.more);
     }
     text
-}
-
-/// The help of an option has the other sentences too.
-fn first_sentence(text: &str) -> &str {
-    text.split_once(". ").map_or(text, |(first, _)| first)
 }
 
 /// A text with what is typed as code.
