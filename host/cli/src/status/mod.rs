@@ -4,12 +4,13 @@ mod candidates;
 mod change;
 mod here;
 mod history;
-mod look;
 mod several;
 mod shares;
+mod subjects;
 pub(super) mod watch;
 
 use super::complaint::printable;
+use super::configuration::Configuration;
 use super::log::json_text;
 use super::output::{UNUSABLE, fail, print};
 use super::ranges::ranges;
@@ -18,11 +19,12 @@ use super::settings::table::{HISTORY, WATCH};
 use super::terminal::{broken, columns};
 use super::times::{ago, ahead, now, took, whole, zone_of};
 use here::{Own, Remark};
-use look::{Look, Looks, look, some_at_a_time};
 use serde_json::{Value, json};
 use shares::Shares;
 use std::process::ExitCode;
 use std::time::Duration;
+use subjects::{Subject, Subjects, some_at_a_time};
+use tenure::clock::BootClock;
 use tenure::component::ComponentError;
 use tenure::contract::{
     EndedTurn, Finished, Incumbent, LastSlot, LeaseState, Listed, MissedSlots, Outlook, Problem,
@@ -40,13 +42,14 @@ pub(super) async fn status(line: &CommandLine) -> ExitCode {
     if line.has(&WATCH) {
         return watch::watch(line).await;
     }
-    let Looks { each, all_of_a_file, json } = match look(line).await {
-        Ok(looks) => looks,
-        Err(code) => return code,
-    };
+    let Subjects { each, all_of_a_file, json, .. } =
+        match Subjects::of(line, &BootClock::new()).await {
+            Ok(subjects) => subjects,
+            Err(code) => return code,
+        };
     // The table of several elections does not list their candidates.
     let with_candidates = json || each.len() == 1;
-    let views = each.into_iter().map(|look| View::read(look, with_candidates));
+    let views = each.into_iter().map(|subject| View::read(subject, with_candidates));
     let views = match some_at_a_time(views).await.into_iter().collect::<Result<Vec<_>, _>>() {
         Ok(views) => views,
         Err(error) => return fail(error),
@@ -65,30 +68,38 @@ pub(super) async fn status(line: &CommandLine) -> ExitCode {
     ExitCode::from(views.iter().map(View::exit_code).max().unwrap_or(0))
 }
 
-/// An election with what is kept beside its blob.
+/// An election as it was read, with what is kept beside its blob.
 struct View {
-    look: Look,
+    election: String,
+    configuration: Configuration,
+    snapshot: Result<Snapshot, Problem>,
+    /// This machine's time of day before and after it was read, in nanoseconds since 1970.
+    within: (u64, u64),
     candidates: Result<Vec<Listed>, Problem>,
     /// None if the work is not split.
     shares: Option<Result<Shares, Problem>>,
 }
 
 impl View {
-    async fn read(look: Look, with_candidates: bool) -> Result<Self, ComponentError> {
-        let incumbent = look.seen.as_ref().map(|snapshot| snapshot.incumbent.as_ref());
-        let candidates = match with_candidates && incumbent.is_ok() {
-            true => look.component.candidates().await?,
+    async fn read(subject: Subject, with_candidates: bool) -> Result<Self, ComponentError> {
+        let before = now();
+        let snapshot = subject.component.inspect().await?;
+        let within = (before, now());
+        let candidates = match with_candidates && snapshot.is_ok() {
+            true => subject.component.candidates().await?,
             false => Ok(Vec::new()),
         };
+        let incumbent = snapshot.as_ref().ok().and_then(|snapshot| snapshot.incumbent.as_ref());
         let shares = match incumbent {
-            Ok(Some(Incumbent { coordinates: true, .. })) => Some(shares::read(&look).await?),
+            Some(Incumbent { coordinates: true, .. }) => Some(shares::read(&subject).await?),
             _ => None,
         };
-        Ok(Self { look, candidates, shares })
+        let Subject { election, configuration, .. } = subject;
+        Ok(Self { election, configuration, snapshot, within, candidates, shares })
     }
 
     fn exit_code(&self) -> u8 {
-        let Ok(snapshot) = &self.look.seen else { return UNUSABLE };
+        let Ok(snapshot) = &self.snapshot else { return UNUSABLE };
         match &self.shares {
             _ if snapshot.problem.is_some() => UNUSABLE,
             Some(Err(_)) => UNUSABLE,
@@ -101,10 +112,10 @@ impl View {
 
     /// Returns what there is to say about this machine, and about what could not be read.
     fn remarks(&self, snapshot: &Snapshot) -> Vec<Remark> {
-        let settings = &self.look.configuration.settings;
+        let settings = &self.configuration.settings;
         let name = settings.get(names::NAME).map(str::to_owned);
         let own = Own { name, schedule: settings.schedule() };
-        let mut remarks = here::remarks(snapshot, &own, self.look.within);
+        let mut remarks = here::remarks(snapshot, &own, self.within);
         let mut unread = |class, what: String, Problem { class: why, detail }: &Problem| {
             let detail = format!("{what} could not be read ({}): {detail}", class_name(*why));
             remarks.push(Remark { class, detail });
@@ -124,23 +135,22 @@ impl View {
         }
         remarks
     }
-}
 
-/// How soon the leader is replaced.
-fn replaced(look: &Look, snapshot: &Snapshot) -> Option<Replacement> {
-    replacement(snapshot, look.configuration.settings.replacement()?)
+    /// Returns how soon the leader is replaced.
+    fn replacement(&self, snapshot: &Snapshot) -> Option<Replacement> {
+        replacement(snapshot, self.configuration.settings.replacement()?)
+    }
 }
 
 /// An election for programs.
 fn object(view: &View) -> Value {
-    let View { look, candidates, shares } = view;
-    let election = &look.election;
-    let snapshot = match &look.seen {
+    let View { election, candidates, shares, .. } = view;
+    let snapshot = match &view.snapshot {
         Ok(snapshot) => snapshot,
         Err(problem) => return unseen(election, problem),
     };
     let mut object = as_json(election, snapshot);
-    object["failover"] = json!(replaced(look, snapshot).map(|replacement| json!({
+    object["failover"] = json!(view.replacement(snapshot).map(|replacement| json!({
         "machine_ms": milliseconds(replacement.machine()),
         "promise_ms": replacement.promise.map(milliseconds),
         "detail": replacement.to_string(),
@@ -169,11 +179,11 @@ fn problem(problem: &Problem) -> Value {
 /// One election for people: rows, and a section for each list that has something to show. Empty if the election could
 /// not be read.
 fn one_as_text(view: &View, with_history: bool) -> String {
-    let Ok(snapshot) = &view.look.seen else { return String::new() };
+    let Ok(snapshot) = &view.snapshot else { return String::new() };
     let width = columns(std::io::stdout());
-    let replaced = replaced(&view.look, snapshot);
-    let replaced = replaced.map(|replacement| row("failover", &replacement.to_string(), width));
-    let mut text = as_text(&view.look.election, snapshot, width);
+    let replacement = view.replacement(snapshot);
+    let replaced = replacement.map(|replacement| row("failover", &replacement.to_string(), width));
+    let mut text = as_text(&view.election, snapshot, width);
     text += &replaced.unwrap_or_default();
     text += &here::rows(&view.remarks(snapshot), width);
     let mut sections = Vec::new();

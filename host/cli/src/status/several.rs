@@ -1,6 +1,5 @@
 //! All elections of a file, the failures first.
 
-use super::look::Look;
 use super::{View, history};
 use crate::complaint::printable;
 use crate::output::eprint;
@@ -8,8 +7,8 @@ use crate::terminal::aligned;
 use crate::times::{ago, whole};
 use tenure::contract::{Fares, Outlook, Snapshot, class_name};
 
-fn fares(look: &Look) -> Fares {
-    look.seen
+fn fares(view: &View) -> Fares {
+    view.snapshot
         .as_ref()
         .map_or(Fares::NotSeen, |snapshot| outlook(snapshot).fares(snapshot.leader().is_some()))
 }
@@ -19,10 +18,10 @@ fn outlook(snapshot: &Snapshot) -> Outlook {
 }
 
 /// Returns the elections in the order in which they are shown.
-fn sorted(views: &[View]) -> Vec<&Look> {
-    let mut looks: Vec<_> = views.iter().map(|view| &view.look).collect();
-    looks.sort_by_key(|look| fares(look));
-    looks
+fn sorted(views: &[View]) -> Vec<&View> {
+    let mut views: Vec<_> = views.iter().collect();
+    views.sort_by_key(|view| fares(view));
+    views
 }
 
 /// Returns a row for each election.
@@ -33,17 +32,17 @@ pub(super) fn table(views: &[View]) -> String {
 
 /// Returns a section with the leaders of each election that could be read.
 pub(super) fn histories(views: &[View]) -> String {
-    let section = |look: &Look| {
-        let table = history::table(look.seen.as_ref().ok()?);
-        Some(format!("{}\n{table}", printable(&look.election)))
+    let section = |view: &View| {
+        let table = history::table(view.snapshot.as_ref().ok()?);
+        Some(format!("{}\n{table}", printable(&view.election)))
     };
     sorted(views).into_iter().filter_map(section).collect::<Vec<_>>().join("\n")
 }
 
-fn row(look: &Look) -> [String; 5] {
+fn row(view: &View) -> [String; 5] {
     let none = || "-".to_owned();
-    let election = printable(&look.election);
-    let snapshot = match &look.seen {
+    let election = printable(&view.election);
+    let snapshot = match &view.snapshot {
         Ok(snapshot) => snapshot,
         Err(problem) => {
             return [election, class_name(problem.class).to_owned(), none(), none(), none()];
@@ -71,9 +70,8 @@ fn row(look: &Look) -> [String; 5] {
 
 /// Writes to standard error why elections could not be read.
 pub(super) fn problems(views: &[View]) {
-    for View { look, .. } in views {
-        let election = &look.election;
-        let problem = match &look.seen {
+    for View { election, snapshot, .. } in views {
+        let problem = match snapshot {
             Err(problem) => problem,
             // One election alone shows it in its rows.
             Ok(Snapshot { problem: Some(problem), .. }) if views.len() > 1 => {

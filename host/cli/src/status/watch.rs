@@ -1,7 +1,7 @@
 //! `tenure status --watch`: reads elections again and again, and writes what changed.
 
 use super::change::{Change, Watcher};
-use super::look::Subjects;
+use super::subjects::Subjects;
 use crate::complaint::Complaint;
 use crate::output::{complain, fail, unwritten};
 use crate::settings::CommandLine;
@@ -13,6 +13,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock};
 use tenure::component::ElectionComponent;
@@ -65,7 +66,7 @@ pub(super) async fn watch(line: &CommandLine) -> ExitCode {
 
 /// Until nobody reads any more, or nothing can be written.
 async fn look_on(
-    component: ElectionComponent,
+    component: Arc<ElectionComponent>,
     clock: BootClock,
     begin: Duration,
     interval: Duration,

@@ -3,7 +3,7 @@
 
 mod show;
 
-use crate::status::look::{Look, some_at_a_time};
+use super::subjects::{Subject, some_at_a_time};
 pub(super) use show::{as_json, as_text};
 use std::collections::BTreeMap;
 use tenure::clock::BootClock;
@@ -139,8 +139,8 @@ impl Shares {
 }
 
 /// Reads the plan, the members' signs of life, and the records of the shares.
-pub(super) async fn read(look: &Look) -> Result<Result<Shares, Problem>, ComponentError> {
-    let store = SharesStore::of(look.component.clone(), String::new());
+pub(super) async fn read(subject: &Subject) -> Result<Result<Shares, Problem>, ComponentError> {
+    let store = SharesStore::of(subject.component.clone(), String::new());
     let mut shares = Shares::default();
     for ask in [Ask::ReadPlan(None), Ask::List] {
         let response = store.ask(&ask).await?;
@@ -157,8 +157,9 @@ pub(super) async fn read(look: &Look) -> Result<Result<Shares, Problem>, Compone
         }
     }
     if let Some(plan) = shares.plan.as_ref().filter(|plan| plan.count() <= MOST_READ) {
-        let settings = &look.configuration.settings;
-        shares.records = Some(records(&look.election, plan, settings, &look.component).await?);
+        let settings = &subject.configuration.settings;
+        shares.records =
+            Some(records(&subject.election, plan, settings, &subject.component).await?);
     }
     Ok(Ok(shares))
 }
