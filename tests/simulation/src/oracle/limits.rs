@@ -27,7 +27,7 @@ fn turns(history: &History) -> Vec<Violation> {
         match *what {
             What::TurnBegan { who, .. } => began[who] = Some(*at),
             // What stands still is stopped when it goes on, and what outlives its process by the supervisor.
-            What::Paused(who) | What::Killed(who) => began[who] = None,
+            What::Paused(who) | What::Resumed(who) | What::Killed(who) => began[who] = None,
             What::SetForward(machine) => {
                 let there = |who: &Who| history.lives[*who].machine == machine;
                 (0..history.lives.len()).filter(there).for_each(|who| began[who] = None);

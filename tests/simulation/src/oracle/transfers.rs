@@ -111,10 +111,19 @@ fn read(history: &History) -> Vec<Violation> {
         let hostile = between(history, 0, end)
             .iter()
             .any(|entry| matches!(entry.what, What::Struck(Fault::HostileSideBlobs, ..)));
+        // After a refusal it reads again in a quarter of an hour.
+        let refused = between(history, 0, end).iter().rev().find_map(|entry| match entry.what {
+            What::Answered(number, answer) => {
+                let asked = &history.asked[number];
+                (asked.who == leader.who && asked.of_orders).then_some(is_refusal(answer.status))
+            }
+            _ => None,
+        });
         let done = between(history, at, end).iter().any(|entry| reads(entry.what));
         if has_time
             && !replaced
             && !hostile
+            && refused != Some(true)
             && !life.older
             && calm.lasts(&[leader.who], at, end)
             && !done
@@ -124,6 +133,11 @@ fn read(history: &History) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// protocol.md §3.
+fn is_refusal(status: u16) -> bool {
+    matches!(status, 400..=499) && !matches!(status, 404 | 408 | 409 | 412 | 429)
 }
 
 /// A leader that read an order to resign gives its leadership up once its turn has had the grace.
