@@ -56,7 +56,7 @@ pub mod shares {
     pub use tenure_shares::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
 }
 
-/// What the listener shows, and how an order to it is proved.
+/// What the listener shows.
 #[cfg(feature = "server")]
 pub mod server {
     pub use crate::server::answers::answer;
@@ -64,7 +64,6 @@ pub mod server {
     pub use crate::server::figures::{Figure, Kind, Sample, Value};
     pub use crate::server::metrics::{renewal, renewal_bounds, turn_bounds};
     pub use crate::server::page::{Row, Source, rate, router, view};
-    pub use crate::server::proof::{Intent, authorization, nonce_of};
     pub use crate::server::role::Leader;
     pub use crate::server::summary::Summary;
     pub use crate::server::watch::{accepts_stream, endpoint, listener};

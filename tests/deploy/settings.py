@@ -19,7 +19,6 @@ IDENTITY = {
 
 # What secrets hold, by their keys.
 SECRETS = {
-    "control-token": "only-for-tests-0123456789",
     "connection-string": "AccountName=mystore;AccountKey=bXk=;EndpointSuffix=core.windows.net",
 }
 

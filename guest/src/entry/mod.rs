@@ -6,7 +6,6 @@
 //! | `POST /tick` | one turn, with the bearer token `TENURE_TICK_TOKEN` |
 //! | `GET /leader` | who leads |
 //! | `GET /healthz` | 200 when the settings are fine; asks nobody |
-//! | `POST /resign` | 501: nothing is kept between two calls, so there is nothing to resign from |
 //!
 //! A turn's status is 200 when it took its course: it ran and succeeded, another candidate led, or nothing
 //! was due. 500: the handler failed or overran, and somebody should see it. 503: the service could not be

@@ -9,8 +9,6 @@ pub enum Route {
     Leader,
     /// Whether the settings are fine.
     Health,
-    /// To give the leadership up.
-    Resign,
 }
 
 /// Why a request asks for nothing that there is.
@@ -34,7 +32,6 @@ impl Route {
         let path = target.split('?').next().unwrap_or(target);
         let (route, methods) = match path {
             "/tick" => (Self::Tick, WRITE),
-            "/resign" => (Self::Resign, WRITE),
             "/leader" => (Self::Leader, READ),
             "/healthz" => (Self::Health, READ),
             _ => return Err(Refusal::Path),
@@ -56,7 +53,6 @@ mod tests {
         assert_eq!(Route::of("POST", "/tick?now"), Ok(Route::Tick));
         assert_eq!(Route::of("HEAD", "/leader"), Ok(Route::Leader));
         assert_eq!(Route::of("GET", "/healthz"), Ok(Route::Health));
-        assert_eq!(Route::of("POST", "/resign"), Ok(Route::Resign));
         assert_eq!(Route::of("GET", "/tick"), Err(Refusal::Method("POST")));
         assert_eq!(Route::of("POST", "/leader"), Err(Refusal::Method("GET, HEAD")));
         assert_eq!(Route::of("post", "/tick"), Err(Refusal::Method("POST")));

@@ -54,10 +54,6 @@ fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
     let invocation = Invocation::read(&host);
     let answer = match (route, invocation) {
         (Route::Tick, invocation) => return tick(request, &host, invocation),
-        (Route::Resign, _) => entry::refused(
-            501,
-            "nothing is kept between two calls: each turn releases the lease itself",
-        ),
         (_, Err(complaints)) => entry::named(&complaints),
         (Route::Leader, Ok(invocation)) => {
             let clock = OwnClock::start();

@@ -15,21 +15,21 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
 use tenure::component::{CheckError, ElectionComponent, Engine};
-use tenure::contract::{Problem, ProblemClass, Role, TriggerState};
+use tenure::contract::Role;
 use tenure::handler::Handler;
 use tenure::program::shares::{OfShare, Place, make_way};
 use tenure::runner::{Event, Order, Runner};
-use tenure::server::{Board, Control, ControlToken, Watcher};
+use tenure::server::{Board, Watcher};
 use tenure::settings::{Replacement, names};
 use tenure_base::duration::format_duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 
-/// So many orders of operators may wait.
+/// Capacity of the queue of orders.
 const ORDERS: usize = 8;
 
-/// What others see of a candidate, and how they steer it: there before it is judged, which takes its time when
+/// What others see of a candidate, and the queue of its orders. Exists before its settings are judged, which takes time when
 /// components have to be compiled.
 pub(super) struct Front {
     pub board: Arc<Board>,
@@ -78,16 +78,11 @@ impl Front {
         let (order, orders) = mpsc::channel(ORDERS);
         Self { board, order, orders }
     }
-
-    /// What operators with this token reach it by.
-    pub(super) fn control(&self, token: Option<&ControlToken>) -> Option<Control> {
-        token.map(|token| Control { token: token.clone(), orders: self.order.clone() })
-    }
 }
 
 impl Candidacy {
     /// Judges the settings; none when there is something to complain about. Sends nothing. The
-    /// candidate is another one on `component`. It will be on `runtime`.
+    /// candidate is another one on `component`.
     ///
     /// # Errors
     ///
@@ -99,7 +94,6 @@ impl Candidacy {
         configuration: &mut Configuration,
         log: Log,
         front: Front,
-        runtime: &Handle,
     ) -> Result<Option<Self>, String> {
         let grace = configuration.duration(&GRACE);
         // The member that begins the candidate of a share is ready.
@@ -110,32 +104,9 @@ impl Candidacy {
         let authorities = configuration.authorities.clone();
         let of = |settings| component.for_candidate(settings, clock).trusting(authorities.clone());
         let mut elector = of(settings);
-        let placer = Arc::new(elector.beside(clock));
         let mut read = None;
         match elector.check().await {
-            // There is no work in the coordinating election.
-            Ok(_) if configuration.split.is_some() => {
-                read = configuration.read();
-                front.board.place_triggers(|_, _| std::future::ready(Err(no_turns())));
-            }
-            Ok(_) => {
-                read = configuration.read();
-                // They share the connections, which must not depend on what else there is to do where operators ask.
-                let (there, hints) = (runtime.clone(), front.board.hints());
-                let place = move |id, place| {
-                    let (placer, hints) = (placer.clone(), hints.clone());
-                    let told = there.spawn(async move {
-                        let told = trigger(placer, id, place).await;
-                        // Also where whoever asked has gone meanwhile.
-                        if place {
-                            hints.notify_one();
-                        }
-                        told
-                    });
-                    async move { told.await.unwrap_or_else(|error| Err(unavailable(error.to_string()))) }
-                };
-                front.board.place_triggers(place);
-            }
+            Ok(_) => read = configuration.read(),
             Err(CheckError::Settings(complaints)) => configuration.add(complaints),
             Err(CheckError::Component(error)) => return Err(error.to_string()),
         }
@@ -309,28 +280,6 @@ impl Contender {
     pub(super) async fn end(mut self) {
         self.beside.shutdown().await;
     }
-}
-
-/// Leaves a trigger for an operator who asks for it at the listener, or tells what became of it.
-async fn trigger(
-    elector: Arc<ElectionComponent>,
-    id: String,
-    place: bool,
-) -> Result<TriggerState, Problem> {
-    // It is granted what it needs.
-    elector.check().await.map_err(|error| unavailable(error.to_string()))?;
-    elector.trigger(&id, place).await.unwrap_or_else(|error| Err(unavailable(error.to_string())))
-}
-
-/// The coordinating election is not asked for a turn.
-fn no_turns() -> Problem {
-    let detail = "the coordinating election runs no turns; trigger the election of one share, \
-                  BLOB.share.SPLIT.INDEX-of-COUNT (`tenure status --json` has split and count)";
-    Problem { class: ProblemClass::Order, detail: detail.to_owned() }
-}
-
-fn unavailable(detail: String) -> Problem {
-    Problem { class: ProblemClass::Unavailable, detail }
 }
 
 /// How soon this candidate is replaced if it dies as leader, and why.

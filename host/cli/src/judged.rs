@@ -13,16 +13,14 @@ use std::sync::{Arc, OnceLock};
 use tenure::clock::BootClock;
 use tenure::component::{ElectionComponent, Engine};
 use tenure::egress::Authorities;
-use tenure::server::{ControlToken, Hosts};
+use tenure::server::Hosts;
 use tenure::settings::{Variables, names};
 use tokio::net::TcpListener;
-use tokio::runtime::Handle;
 
 /// What a process is to the outside, before its elections are judged: that takes its time where components have
 /// to be compiled.
 pub(super) struct Outside {
     pub listener: Option<TcpListener>,
-    pub control: Option<ControlToken>,
     pub hosts: Hosts,
     pub authorities: Authorities,
     /// What people should know that concerns the whole process.
@@ -39,7 +37,6 @@ pub(super) struct Shared {
     pub clock: BootClock,
     component: ElectionComponent,
     /// The one that the candidates will be on.
-    runtime: Handle,
     /// What settings are called, where that is the same for all.
     vocabulary: OnceLock<Vocabulary>,
 }
@@ -52,25 +49,23 @@ pub(super) async fn outside(
     configurations: &mut [Configuration],
     beside: Option<&mut Vec<String>>,
 ) -> Outside {
-    let (mut listener, mut control) = (None, None);
+    let mut listener = None;
     let (mut hosts, mut authorities) = (Hosts::default(), Authorities::default());
     let mut notes: Vec<String> = engine.uncached().map(str::to_owned).into_iter().collect();
     if let Some(first) = configurations.first_mut() {
         listener = first.listener(beside).await;
         hosts = first.hosts();
-        control = first.control_token();
         if first.given.text(&LISTEN).is_none() {
             first.judge_unheard();
         }
         authorities = first.authorities.clone();
-        notes.extend(first.exposed_token());
         notes.extend(variables::unread(&first.given.table));
     }
     configurations.iter().filter_map(Configuration::host_on_record).for_each(|h| hosts.add(&h));
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     configurations.iter_mut().for_each(|c| c.default_address(address));
     let fronts = configurations.iter().map(|c| Front::new(c, clock)).collect();
-    Outside { listener, control, hosts, authorities, notes, fronts, address }
+    Outside { listener, hosts, authorities, notes, fronts, address }
 }
 
 impl Shared {
@@ -83,15 +78,13 @@ impl Shared {
         (engine, clock): (Engine, BootClock),
         authorities: Authorities,
         log: &Log,
-        runtime: &Handle,
     ) -> Result<Self, String> {
         let (of, at) = (engine.clone(), clock.clone());
         let load = move || ElectionComponent::new(&of, Variables::new(), &at);
         let component = engine::load(log, "the election component", load).await;
         // Those who trust the same servers share their connections too.
         let component = component.map_err(|error| error.to_string())?.trusting(authorities);
-        let (runtime, vocabulary) = (runtime.clone(), OnceLock::new());
-        Ok(Self { engine, clock, component, runtime, vocabulary })
+        Ok(Self { engine, clock, component, vocabulary: OnceLock::new() })
     }
 
     /// Judges the settings of one candidate, and loads its handler; none when there is something to complain about.
@@ -105,9 +98,8 @@ impl Shared {
         log: Log,
         front: Front,
     ) -> Result<Option<Candidacy>, String> {
-        let Self { engine, clock, component, runtime, vocabulary } = self;
-        let judged =
-            Candidacy::judge(engine, component, clock, configuration, log, front, runtime).await?;
+        let Self { engine, clock, component, vocabulary } = self;
+        let judged = Candidacy::judge(engine, component, clock, configuration, log, front).await?;
         Ok(judged.map(|judged| judged.sharing(vocabulary)))
     }
 

@@ -27,6 +27,7 @@ mod lock_codes;
 mod log;
 mod manual;
 mod member;
+mod orders;
 mod output;
 mod process;
 mod ranges;
@@ -38,7 +39,6 @@ mod service_manager;
 mod settings;
 mod signals;
 mod status;
-mod steer;
 mod store;
 #[cfg(unix)]
 mod supervise;
@@ -50,7 +50,6 @@ mod telemetry;
 mod terminal;
 mod text;
 mod times;
-mod trigger;
 mod understood;
 mod variables;
 mod version;
@@ -104,10 +103,7 @@ fn obey() -> ExitCode {
         Command::Status => with_runtime(1, |runtime| runtime.block_on(status::status(line))),
         Command::Reshare => with_runtime(1, |runtime| runtime.block_on(repair::reshare(line))),
         Command::ResetSlot => with_runtime(1, |runtime| runtime.block_on(repair::reset_slot(line))),
-        Command::Resign | Command::Transfer | Command::Pause | Command::Resume => {
-            with_runtime(1, |runtime| runtime.block_on(steer::steer(line)))
-        }
-        Command::Trigger => with_runtime(1, |runtime| runtime.block_on(trigger::trigger(line))),
+        Command::Trigger => with_runtime(1, |runtime| runtime.block_on(orders::trigger(line))),
         Command::Break => with_runtime(1, |runtime| runtime.block_on(repair::break_lease(line))),
         #[cfg(unix)]
         Command::Supervise(arguments) => supervise::supervise(arguments),

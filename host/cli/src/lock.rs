@@ -30,7 +30,6 @@ use tenure::program::server::Summary;
 use tenure::program::supervisor::Ended;
 use tenure::server::{Board, Watcher};
 use tenure_base::duration::format_duration;
-use tokio::runtime::Handle;
 use tokio::select;
 use tokio::signal::unix::SignalKind;
 use tokio::sync::{Notify, oneshot};
@@ -100,10 +99,10 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
         return ExitCode::from(FAILED);
     };
     let mut elections = Elections::default();
-    let (authorities, here) = (outside.authorities.clone(), Handle::current());
+    let authorities = outside.authorities.clone();
     let judging = async {
         let (each, fronts) = (&mut configurations, outside.fronts);
-        let shared = Shared::load((engine, clock.clone()), authorities, &log, &here).await?;
+        let shared = Shared::load((engine, clock.clone()), authorities, &log).await?;
         shared.judge_all(&mut elections, each, vec![log], fronts).await
     };
     let judged = select! {

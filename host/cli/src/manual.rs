@@ -161,7 +161,6 @@ mod tests {
             ("lease", false),
             ("log", false),
             ("handler", true),
-            ("control-token-file", true),
             ("ca-file", true),
         ] {
             assert_eq!(offered(option).contains("compgen -f"), files, "{option}");

@@ -17,7 +17,7 @@ use tenure::contract::ProblemClass;
 use tenure::program::elections::{Leave, Task, Tasks};
 use tenure::program::shares::Place;
 use tenure::runner::{Class, Event, Order};
-use tenure::server::{ControlToken, Hosts, Roster, Watcher};
+use tenure::server::{Hosts, Roster, Watcher};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
@@ -34,8 +34,6 @@ pub(super) struct Process {
     pub telemetry: Telemetry,
     /// None: there is no supervisor.
     pub link: Option<Arc<Link>>,
-    /// None: nobody may steer.
-    pub control: Option<ControlToken>,
     /// Where it listens.
     pub address: Option<SocketAddr>,
     pub log: Log,
@@ -70,11 +68,11 @@ impl Process {
         let whose = configuration.whose();
         let log = self.log.of(&whose);
         let front = Front::new(&configuration, &self.shared.clock);
-        let (board, control) = (front.board.clone(), front.control(self.control.as_ref()));
+        let board = front.board.clone();
         let judged = self.shared.judge(&mut configuration, log.clone(), front).await;
         let why = match judged {
             Ok(Some(candidacy)) if configuration.complaints.is_empty() => {
-                self.roster.add(board, control);
+                self.roster.add(board);
                 candidacy.begin(&[]);
                 return Some(self.begin(candidacy, whose, Duration::ZERO, place));
             }
@@ -155,7 +153,7 @@ impl Handle {
         self.task.ended().await;
     }
 
-    /// Orders its candidate something, as operators do.
+    /// Gives its candidate an order.
     pub(super) async fn order(&self, order: Order) {
         // One that has left obeys nobody.
         let _ = self.orders.send(order).await;

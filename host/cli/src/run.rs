@@ -98,10 +98,7 @@ async fn take_part(
             ));
         }
     };
-    let roster = match Roster::new(&clock) {
-        Ok(roster) => roster,
-        Err(error) => return fail_for_now(error),
-    };
+    let roster = Roster::new(&clock);
     let link = supervised.as_ref().map(|supervised| {
         // What it is told comes from there.
         let _there = tasks.runtime.enter();
@@ -112,7 +109,7 @@ async fn take_part(
         Some(Err(why)) => Some(why.clone()),
         None => None,
     };
-    let Outside { listener, control, hosts, authorities, notes: mut also, mut fronts, address } =
+    let Outside { listener, hosts, authorities, notes: mut also, mut fronts, address } =
         outside(&engine, &clock, of_process, None).await;
     if count == 0 {
         fronts.clear();
@@ -120,7 +117,7 @@ async fn take_part(
     }
     // Whoever asks is answered while components are compiled.
     for front in &fronts {
-        roster.add(front.board.clone(), front.control(control.as_ref()));
+        roster.add(front.board.clone());
     }
     let serve = |listener| Server::serve_all(listener, roster.clone(), hosts.clone());
     let server = match listener.map(serve).transpose() {
@@ -134,7 +131,7 @@ async fn take_part(
     let watcher = Arc::new(Watcher::new(authorities.clone()));
     let judging = async {
         let of = (engine, clock.clone());
-        let shared = Shared::load(of, authorities, &own_log, &tasks.runtime).await?;
+        let shared = Shared::load(of, authorities, &own_log).await?;
         let judged = shared.judge_all(&mut elections, &mut configurations, logs, fronts).await?;
         Ok::<_, String>(judged.map(|candidacies| (shared, candidacies)))
     };
@@ -167,7 +164,6 @@ async fn take_part(
         watcher,
         telemetry,
         link,
-        control,
         address,
         log,
         short: is_short,

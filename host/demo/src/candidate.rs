@@ -22,8 +22,6 @@ pub(super) struct Setup {
     pub connection_strings: Vec<String>,
     /// Where the others reach each of them.
     pub addresses: Vec<SocketAddr>,
-    /// With it each of them obeys whoever has it.
-    pub control_token: Option<String>,
     pub sink: SocketAddr,
     /// Durations as for the command line.
     pub failover: &'static str,
@@ -63,6 +61,12 @@ impl Setup {
         command.arg("--handler").arg(&self.handler);
         command.arg("--env").arg(format!("REPORT_URL=http://{}/turns", self.sink));
         command.arg("--allow-host").arg(self.sink.to_string());
+        self.connect(&mut command, who);
+        command
+    }
+
+    /// Lets a command reach the store as the candidate `who` does.
+    fn connect(&self, command: &mut Command, who: usize) {
         // What the user has set for candidates of their own is not meant for these.
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
@@ -73,12 +77,22 @@ impl Setup {
         if let Some(connection_string) = self.connection_strings.get(who) {
             command.env(names::CONNECTION_STRING, connection_string);
         }
-        if let Some(token) = &self.control_token {
-            command.env(names::CONTROL_TOKEN, token);
-        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.kill_on_drop(true);
-        command
+    }
+
+    /// Makes the leader `who` resign, by the command of operators.
+    pub(super) fn transfer(&self, who: usize) -> impl Future<Output = Result<(), String>> + use<> {
+        let mut command = Command::new(&self.program);
+        command.args(["transfer", self.election, "--wait", "20s"]);
+        self.connect(&mut command, who);
+        async move {
+            let output = command.output().await.map_err(|error| error.to_string())?;
+            match output.status.success() {
+                true => Ok(()),
+                false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+            }
+        }
     }
 
     /// Starts the candidate `name`. A task of `tasks` listens to it, and ends it when aborted.

@@ -55,8 +55,6 @@ pub(super) struct Spell {
 #[derive(Debug)]
 pub(super) struct Lane {
     pub name: &'static str,
-    /// Where it tells what it is, once it has said so.
-    pub listens: Option<String>,
     /// Whether it was asked to give the lease back.
     pub resigns: bool,
     pub spells: Vec<Spell>,
@@ -68,14 +66,7 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn new(name: &'static str) -> Self {
-        Self {
-            name,
-            listens: None,
-            resigns: false,
-            spells: Vec::new(),
-            history: Vec::new(),
-            ended: true,
-        }
+        Self { name, resigns: false, spells: Vec::new(), history: Vec::new(), ended: true }
     }
 
     pub(super) fn hinder(&mut self, at: Duration, what: Hindrance) {

@@ -18,7 +18,6 @@ mod note;
 mod performance;
 mod picture;
 mod plot;
-mod resign;
 mod screen;
 #[cfg(test)]
 mod script;

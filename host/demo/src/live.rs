@@ -6,7 +6,6 @@ use super::heard::{Heard, What};
 use super::judge::guilty;
 use super::link::Link;
 use super::performance::{End, Interrupt, Options};
-use super::resign;
 use super::screen::Screen;
 use super::stage::Stage;
 use super::story::Story;
@@ -21,7 +20,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure::program::server::Source;
 use tenure::program::server::view::WINDOW;
-use tenure::server::ControlToken;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -50,8 +48,6 @@ pub(super) struct Live {
     changed: watch::Sender<()>,
     wishes: mpsc::Receiver<Wish>,
     screen: Screen,
-    /// What candidates are asked to resign with.
-    token: ControlToken,
 }
 
 impl Live {
@@ -62,14 +58,13 @@ impl Live {
         tasks: &mut JoinSet<()>,
     ) -> io::Result<Self> {
         let mut stage = Stage::build(names.len(), tasks).await?;
-        let (page_token, token) = (random()?, random()?);
+        let token = random()?;
         let mut links = Vec::new();
         for _ in names {
             let link = Link::start(tasks).await?;
             link.lead_to(stage.store.address());
             links.push(link);
         }
-        stage.setup.control_token = Some(token.reveal().to_owned());
         stage.setup.lead_through(stage.store.address(), links.iter().map(Link::address));
 
         let story = Story::new(Utc::now(), names, stage::replacement()?);
@@ -82,11 +77,11 @@ impl Live {
         let source =
             Source::new(super::stage::ELECTION, move || lock(&shown).view(), changed.subscribe());
         let control =
-            Control { address, token: page_token.clone(), names: names.to_vec(), wishes: sender };
+            Control { address, token: token.clone(), names: names.to_vec(), wishes: sender };
         let app = control::router(control, source);
         tasks.spawn(async move { drop(axum::serve(listener, app).await) });
         let mut live =
-            Self { stage, scene, changed, wishes, screen: Screen::brief(options.colour), token };
+            Self { stage, scene, changed, wishes, screen: Screen::brief(options.colour) };
         for who in 0..names.len() {
             live.act(Duration::ZERO, who, Act::Start, tasks)?;
         }
@@ -94,7 +89,7 @@ impl Live {
         // as the address somebody came from. Only the page's own script reads it.
         (options.say)(&format!(
             "Open http://{address}/#token={}\nin a browser on this machine. Ctrl-C ends it.\n\n",
-            page_token.reveal()
+            token
         ));
         Ok(live)
     }
@@ -171,10 +166,9 @@ impl Live {
     ) {
         let mut scene = lock(&self.scene);
         scene.story.act(now, who, Act::Resign);
-        let address = scene.story.lanes.get(who).and_then(|lane| lane.listens.clone());
-        let (heard, token) = (self.stage.listener.clone(), self.token.clone());
+        let (heard, transfer) = (self.stage.listener.clone(), self.stage.setup.transfer(who));
         tasks.spawn(async move {
-            let result = resign::ask(&address.unwrap_or_default(), token.reveal()).await;
+            let result = transfer.await;
             if let Err(why) = &result {
                 let what = What::NotResigned(why.clone());
                 // Nobody listens any more when the demo is over.
@@ -212,10 +206,9 @@ fn lock(scene: &Mutex<Scene>) -> MutexGuard<'_, Scene> {
 }
 
 /// 128 bits that nobody guesses.
-fn random() -> io::Result<ControlToken> {
+fn random() -> io::Result<String> {
     let mut bytes = [0; 16];
     let filled = default_provider().secure_random.fill(&mut bytes);
     filled.map_err(|_| io::Error::other("the system provides no random numbers"))?;
-    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    ControlToken::new(&text).map_err(io::Error::other)
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

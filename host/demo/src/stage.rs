@@ -65,7 +65,6 @@ impl Stage {
             handler: handler.path().to_owned(),
             connection_strings: vec![store.connection_string(); candidates],
             addresses: faces.iter().map(Link::address).collect(),
-            control_token: None,
             election: ELECTION,
             sink: address,
             failover: FAILOVER,

@@ -5,7 +5,7 @@ mod steered;
 mod tests;
 
 use super::act::Act;
-use super::heard::{Event, Heard, What, listens};
+use super::heard::{Event, Heard, What};
 use super::lane::{Hindrance, Lane, State};
 use super::note::{Kind, Note};
 use chrono::{DateTime, Utc};
@@ -166,7 +166,7 @@ impl Story {
     pub(super) fn start(&mut self, now: Duration, who: usize) {
         let Some(lane) = self.lanes.get_mut(who) else { return };
         lane.enter(now, State::Starting);
-        (lane.ended, lane.listens, lane.resigns) = (false, None, false);
+        (lane.ended, lane.resigns) = (false, false);
         if !self.leaderships.is_empty() {
             let text = format!("{} is started again, and follows from now on.", self.name(who));
             self.note(now, Kind::Detail, text);
@@ -256,10 +256,6 @@ impl Story {
                 self.elected(who, at, term, Duration::from_millis(valid_for_ms));
             }
             Event::Renewed { term } => self.goes_on(at, term),
-            Event::Note { detail } => {
-                let address = listens(&detail);
-                lane.listens = address.map(str::to_owned).or(lane.listens.take());
-            }
             Event::TurnStarted { term, slot, past_due } => {
                 let missed = if past_due { ", also for the slots that nobody ran" } else { "" };
                 let text = format!("{name} runs the turn of {}{missed}.", time_of(&slot));
@@ -315,7 +311,7 @@ impl Story {
             Event::Handler { line, stream } if stream == "stderr" => {
                 self.note(at, Kind::Problem, format!("{name}: its handler says: {line}"));
             }
-            Event::Handler { .. } | Event::Other => {}
+            Event::Handler { .. } | Event::Note { .. } | Event::Other => {}
         }
     }
 

@@ -3,7 +3,6 @@
 //! Durations and points in time are whole nanoseconds here; the rest of this crate uses
 //! [`std::time::Duration`].
 
-mod asked;
 pub(crate) mod bindings;
 mod clock;
 mod listed;
@@ -17,7 +16,6 @@ use std::fmt;
 use std::time::Duration;
 use zeroize::Zeroize;
 
-pub use asked::TriggerTold;
 pub(crate) use bindings::{side_blobs, types};
 pub use clock::ClockDifference;
 pub(crate) use clock::ServiceTime;

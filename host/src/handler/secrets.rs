@@ -58,7 +58,7 @@ mod tests {
             "AZURE_STORAGE_SAS_TOKEN",
             "AZURE_STORAGE_AUTH_TOKEN",
             "Azure_Client_Secret",
-            "Tenure_Control_Token",
+            "Tenure_Tick_Token",
             "TENURE_HANDLER_SECRET",
             "notify_socket",
         ] {
@@ -70,7 +70,7 @@ mod tests {
     fn names_are_known_behind_the_kinds_of_app_service() {
         for name in [
             "APPSETTING_AZURE_STORAGE_KEY",
-            "APPSETTING_TENURE_CONTROL_TOKEN",
+            "APPSETTING_TENURE_TICK_TOKEN",
             "CUSTOMCONNSTR_AZURE_STORAGE_CONNECTION_STRING",
             "SQLCONNSTR_AZURE_STORAGE_CONNECTION_STRING",
             "SQLAZURECONNSTR_azure_storage_key",

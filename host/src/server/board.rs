@@ -9,14 +9,13 @@ pub use readiness::Told;
 pub(super) use state::{Change, State};
 
 use super::metrics::Metrics;
-use super::placer::Placer;
 use super::role::{Ended, Leader, Role};
-use crate::contract::{Outlook, Problem, Report, TriggerState};
+use crate::contract::{Outlook, Report};
 use crate::runner::Event;
 use crate::settings::Replacement;
 use chrono::{DateTime, Utc};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
@@ -35,10 +34,8 @@ pub struct Board {
     expiry: Option<Expiry>,
     /// The word that something may have changed; none once it is shown no longer.
     changed: Mutex<Option<watch::Sender<()>>>,
-    /// The word of others that a leader changed, or that a trigger waits.
+    /// Notified when the leader may have changed, or an order may wait.
     hints: Arc<Notify>,
-    /// Where triggers are placed, once that is known.
-    placer: OnceLock<Placer>,
 }
 
 struct Expiry(Box<dyn Fn() -> Option<DateTime<Utc>> + Send + Sync>);
@@ -63,7 +60,6 @@ impl Board {
             expiry: None,
             changed: Mutex::new(Some(watch::Sender::new(()))),
             hints: Arc::default(),
-            placer: OnceLock::new(),
         }
     }
 
@@ -89,25 +85,11 @@ impl Board {
         Self { expiry: Some(Expiry(Box::new(expiry))), ..self }
     }
 
-    /// Notified when others say that the leader changed, or that a trigger waits:
-    /// [`with_hints`](crate::runner::Runner::with_hints) has the candidate hear it.
+    /// Notified when the leader may have changed, or an order may wait:
+    /// [`with_hints`](crate::runner::Runner::with_hints) passes it on to the candidate.
     #[must_use]
     pub fn hints(&self) -> Arc<Notify> {
         self.hints.clone()
-    }
-
-    /// Has operators leave triggers at the listener: `place` leaves one of an id if its second argument says so, and tells
-    /// what became of it, as [`trigger`](crate::component::ElectionComponent::trigger) does. Only the first call counts.
-    pub fn place_triggers<F>(&self, place: impl Fn(String, bool) -> F + Send + Sync + 'static)
-    where
-        F: Future<Output = Result<TriggerState, Problem>> + Send + 'static,
-    {
-        let _ = self.placer.set(Placer::new(place));
-    }
-
-    /// Where triggers are placed.
-    pub(super) fn placer(&self) -> Option<&Placer> {
-        self.placer.get()
     }
 
     /// Says that there is something new to show.
@@ -212,21 +194,6 @@ impl Board {
             }
             _ => None,
         }
-    }
-
-    /// Why nothing came of the last order.
-    pub(super) fn refused_order(&self) -> Option<String> {
-        self.state().refused_order.clone()
-    }
-
-    /// Another order comes.
-    pub(super) fn forget_refusal(&self) {
-        self.state().refused_order = None;
-    }
-
-    /// Whether an operator keeps it from contending.
-    pub(super) fn is_paused(&self) -> bool {
-        self.state().paused
     }
 
     /// The newest changes, the oldest first.

@@ -12,24 +12,23 @@
 //! | `GET /history` | the newest changes that this candidate saw, as JSON |
 //! | `GET /candidates` | the candidates that were seen lately, as JSON |
 //! | `GET /metrics` | metrics in the text format of Prometheus, or in OpenMetrics for a client that asks for that |
+//! | `POST /hint` | 202: the leader looks for orders beside the election's blob, at most once a second; 409 on a follower |
 //!
 //! With several elections in one process, `/healthz` and `/readyz` are about all of them, and so is
 //! `/metrics`, by the label `election`; `?election=container/blob` selects one. `/leader`, `/watch`, `/history`,
-//! `/candidates`, `/readyz?leader`, `/trigger` and orders require it. One that is not in the process is 404 everywhere.
+//! `/candidates`, `/readyz?leader` and `/hint` require it. One that is not in the process is 404 everywhere.
 //!
 //! Whoever reaches the listener may read all of it, if they ask by an address or by one of its names
 //! ([`Hosts`]); probes may use any name. It holds no secret. It takes 128 connections at a time, 64 of one
 //! peer, and closes those on which nothing moves for 10 s. A connection takes no new request after 10 minutes; a
 //! stream that is open then lasts an hour at most. When there is no room, the one that has been idle the longest
-//! makes room. Only with the token of a [`Control`] can a candidate be steered: `POST /resign`,
-//! `/transfer?to=NAME`, `/pause`, `/resume`, `/trigger?id=ID`. `POST /trigger` alone has a leader look for triggers.
+//! makes room. No request changes anything: orders go through the storage account.
 
 mod accept;
 mod allowance;
 pub(crate) mod answers;
 mod application;
 pub(crate) mod board;
-mod control;
 mod exposition;
 pub(crate) mod figures;
 mod hosts;
@@ -37,9 +36,7 @@ pub(crate) mod last_turn;
 pub(crate) mod metrics;
 pub(crate) mod page;
 mod pages;
-mod placer;
 mod process;
-pub(crate) mod proof;
 mod recent;
 pub(crate) mod role;
 mod roster;
@@ -48,15 +45,12 @@ pub(crate) mod summary;
 #[cfg(test)]
 mod tests;
 mod timeline;
-mod token;
-mod triggers;
 pub(crate) mod watch;
 
 pub use application::Application;
 pub use board::Board;
 pub use hosts::Hosts;
 pub use roster::Roster;
-pub use token::{Control, ControlToken};
 pub use watch::Watcher;
 
 use crate::clock::Clock;
@@ -85,19 +79,18 @@ impl Server {
         TcpListener::bind(address).await
     }
 
-    /// Shows `board` to everybody who asks there, and takes orders from those who have the token.
+    /// Shows `board` to every client that connects.
     ///
     /// # Errors
     ///
-    /// The listener has no address, or the system gives no randomness.
+    /// The listener has no address.
     pub fn serve<C: Clock>(
         listener: TcpListener,
         board: Arc<Board>,
         clock: &C,
-        control: Option<Control>,
     ) -> io::Result<Self> {
-        let roster = Roster::new(clock)?;
-        roster.add(board, control);
+        let roster = Roster::new(clock);
+        roster.add(board);
         Self::serve_all(listener, roster, Hosts::default())
     }
 

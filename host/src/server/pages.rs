@@ -2,18 +2,16 @@
 
 use super::answers::{answer, has, refuse, shown};
 use super::board::Readiness;
-use super::control;
 use super::exposition::exposition;
 use super::role::Role;
 use super::roster::{Face, Roster, choose};
-use super::triggers;
 use super::watch::{Instant, VERSION};
 use crate::contract::candidate_as_json;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri, header};
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -23,14 +21,13 @@ static MAKING: Semaphore = Semaphore::const_new(1);
 
 pub(super) fn router(roster: Roster) -> Router {
     Router::new()
-        .merge(control::routes())
-        .merge(triggers::routes())
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/leader", get(leader))
         .route("/history", get(history))
         .route("/candidates", get(candidates))
         .route("/metrics", get(metrics))
+        .route("/hint", post(hint))
         .with_state(roster)
 }
 
@@ -124,8 +121,6 @@ async fn leader(face: Face, uri: Uri) -> Response<Body> {
         "valid_for_ms": valid_for_ms,
         "valid_until": valid_until,
         "handing_over_to": board.successor(),
-        "order_refused": board.refused_order(),
-        "paused": board.is_paused(),
         "problem": board.problem(),
     });
     if let (Some(told), Value::Object(who)) = (told.as_object_mut(), who) {
@@ -194,6 +189,21 @@ async fn metrics(State(roster): State<Roster>, uri: Uri, headers: HeaderMap) -> 
     }
 }
 
+/// Makes a leader look for orders. Needs no permission: a hint says nothing, and changes nothing.
+async fn hint(face: Face) -> Response<Body> {
+    let why = "this candidate does not lead";
+    match face.board.role(face.clock.now()) {
+        Role::Leading { .. } => {
+            face.board.hints().notify_one();
+            answer(StatusCode::ACCEPTED, &json!({ "status": "looks for orders" }))
+        }
+        Role::Following(Some(leader)) => {
+            answer(StatusCode::CONFLICT, &json!({ "error": why, "leader": leader }))
+        }
+        _ => answer(StatusCode::CONFLICT, &json!({ "error": why })),
+    }
+}
+
 async fn nothing() -> Response<Body> {
     let told = json!({
         "error": "there is nothing here; try /, /healthz, /readyz, /leader, /watch, /history, /candidates or /metrics"
@@ -202,9 +212,9 @@ async fn nothing() -> Response<Body> {
 }
 
 async fn not_so(method: Method, uri: Uri) -> Response<Body> {
-    let why = match control::ORDERS.contains(&uri.path()) {
-        true => format!("send it as POST, not {method}"),
-        false => format!("this is read-only; {method} is not allowed"),
+    let why = match uri.path() {
+        "/hint" => format!("send it as POST, not {method}"),
+        _ => format!("this is read-only; {method} is not allowed"),
     };
     answer(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": why }))
 }

@@ -3,9 +3,7 @@
 use super::answers::{answer, unknown, value};
 use super::board::Board;
 use super::page::Source;
-use super::proof::Nonces;
 use super::show;
-use super::token::Control;
 use crate::clock::{Clock, Reading};
 use axum::body::Body;
 use axum::extract::FromRequestParts;
@@ -13,22 +11,18 @@ use axum::http::request::Parts;
 use axum::http::{Response, StatusCode, Uri};
 use serde_json::json;
 use std::fmt;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Of so many elections are the names told to who named none of them: an answer that operators' commands
 /// read is not endless.
 const LISTED: usize = 100;
 
-/// One candidate, and who may steer it.
+/// One candidate.
 #[derive(Clone)]
 pub(super) struct Face {
     pub board: Arc<Board>,
     pub clock: Reading,
-    /// None: nobody may steer.
-    pub control: Option<Control>,
-    pub nonces: Arc<Nonces>,
-    /// What the page shows of it.
+    /// Provides what the page shows of it.
     pub source: Source,
 }
 
@@ -36,28 +30,21 @@ pub(super) struct Face {
 #[derive(Clone)]
 pub struct Roster {
     clock: Reading,
-    nonces: Arc<Nonces>,
     /// As they are at a moment: whoever answers with all of them holds up nobody who adds one.
     faces: Arc<Mutex<Arc<Vec<Face>>>>,
 }
 
 impl Roster {
-    /// Nobody yet. `clock` is the one that the runners use.
-    ///
-    /// # Errors
-    ///
-    /// The system gives no randomness.
-    pub fn new(clock: &impl Clock) -> io::Result<Self> {
-        let nonces = Arc::new(Nonces::new()?);
-        Ok(Self { clock: clock.reading(), nonces, faces: Arc::default() })
+    /// An empty roster. `clock` is the one that the runners use.
+    pub fn new(clock: &impl Clock) -> Self {
+        Self { clock: clock.reading(), faces: Arc::default() }
     }
 
-    /// Shows one candidate more, and takes orders for it from those who have the token.
-    pub fn add(&self, board: Arc<Board>, control: Option<Control>) {
-        let source = show::source(board.clone(), self.clock.clone(), control.is_some());
-        let (clock, nonces) = (self.clock.clone(), self.nonces.clone());
-        let face = Face { board, clock, control, nonces, source };
-        Arc::make_mut(&mut self.lock()).push(face);
+    /// Adds a candidate.
+    pub fn add(&self, board: Arc<Board>) {
+        let clock = self.clock.clone();
+        let source = show::source(board.clone(), clock.clone());
+        Arc::make_mut(&mut self.lock()).push(Face { board, clock, source });
     }
 
     /// Shows this one no longer: what reads its news hears the last of them.

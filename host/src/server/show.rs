@@ -2,7 +2,7 @@
 
 use super::board::{Board, Change, Readiness, State};
 use super::page::view::{
-    LANES, Lane, LastTurn, Leader, NOTES, Note, Orders, Validity, View, millis, sentence, short,
+    Commands, LANES, Lane, LastTurn, Leader, NOTES, Note, Validity, View, millis, sentence, short,
     window,
 };
 use super::page::{Row, Source};
@@ -18,17 +18,11 @@ use std::time::Duration;
 /// A problem older than that, and than all that the lanes show, is of no interest to somebody who looks now.
 const RECENT: Duration = Duration::from_secs(600);
 
-/// What the page shows of a candidate, which `takes_orders` or not.
-pub(super) fn source(board: Arc<Board>, clock: Reading, takes_orders: bool) -> Source {
+/// What the page shows of a candidate.
+pub(super) fn source(board: Arc<Board>, clock: Reading) -> Source {
     let changes = board.changes();
     let (seen, at, election) = (board.clone(), clock.clone(), board.election.clone());
-    let view = move || {
-        let mut view = view(&board, clock.now());
-        if let Some(orders) = &mut view.orders {
-            orders.taken = takes_orders;
-        }
-        view
-    };
+    let view = move || view(&board, clock.now());
     Source::new(election, view, changes).with_row(move || row(&seen, at.now()))
 }
 
@@ -70,13 +64,23 @@ fn view(board: &Board, now: Duration) -> View {
         changes: changes.take(NOTES).collect(),
         problems: still.into_iter().chain(problems).take(NOTES).collect(),
         overlapping: None,
-        orders: Some(Orders {
-            taken: false,
-            leads: matches!(role, Role::Leading { .. }),
-            paused: state.paused,
-            others: state.known_candidates(&board.candidate, now),
+        commands: Some(Commands {
+            successors: successors(board, &state, now),
+            triggers: state.application.is_none(),
         }),
     }
+}
+
+/// The candidates that a transfer may name: all that are known but the leader.
+fn successors(board: &Board, state: &State, now: Duration) -> Vec<String> {
+    let leader = match &state.role {
+        Role::Leading { .. } => Some(&board.candidate),
+        Role::Following(Some(leader)) => Some(&leader.name),
+        _ => None,
+    };
+    let others = state.known_candidates(&board.candidate, now);
+    let all = std::iter::once(board.candidate.clone()).chain(others);
+    all.filter(|name| Some(name) != leader).map(|name| short(&name)).collect()
 }
 
 /// What it is, as far as that is known: a follower whose storage account answers no more knows nothing of now.
@@ -114,7 +118,7 @@ fn row(board: &Board, now: Duration) -> Row {
     Row {
         election: board.election.clone(),
         fares: if problem.is_some() { Fares::NotSeen } else { outlook.fares(is_led) },
-        role: if state.paused { "paused" } else { word(&role) },
+        role: word(&role),
         unseen: is_unseen(&role, problem.is_some()),
         leader,
         term,

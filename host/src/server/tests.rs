@@ -8,11 +8,10 @@ use crate::contract::{
     Role, Turn,
 };
 use crate::handler::TurnEnd;
-use crate::runner::{Event, Order, Reason};
+use crate::runner::{Event, Reason};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::sync::mpsc;
 
 pub(super) const NOW: Duration = Duration::from_secs(1_000_000);
 
@@ -218,12 +217,8 @@ async fn exchange(server: &Server, path: &str, host: &str) -> (String, String) {
 }
 
 async fn serve(board: Arc<Board>, clock: &BootClock) -> Server {
-    serve_with(board, clock, None).await
-}
-
-async fn serve_with(board: Arc<Board>, clock: &BootClock, control: Option<Control>) -> Server {
     let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    Server::serve(listener, board, clock, control).unwrap()
+    Server::serve(listener, board, clock).unwrap()
 }
 
 #[tokio::test]
@@ -312,17 +307,17 @@ async fn figures_are_told_and_nothing_can_be_changed() {
         assert!(text.contains(&line), "{line} is not in {text}");
     }
     for (request, expected) in
-        [("POST /leader", 405), ("DELETE /healthz", 405), ("GET /resigned", 404)]
+        [("POST /leader", 405), ("DELETE /healthz", 405), ("GET /leaders", 404)]
     {
         assert_eq!(get(&server, request).await.0, expected, "{request}");
     }
     for (request, words) in [
-        ("GET /pause", "send it as POST, not GET"),
-        ("OPTIONS /resign", "send it as POST"),
+        ("GET /hint", "send it as POST, not GET"),
+        ("OPTIONS /hint", "send it as POST"),
         ("POST /leader", "this is read-only"),
         ("DELETE /", "this is read-only"),
         ("POST /events", "this is read-only"),
-        ("GET /resigned", "/healthz"),
+        ("GET /leaders", "/healthz"),
     ] {
         let (_, _, told) = get(&server, request).await;
         assert!(told.contains(words), "{request}: {told}");
@@ -335,8 +330,8 @@ async fn several_elections_are_told_apart() {
     let now = || clock.now();
     let boards = ["jobs/a", "jobs/b"].map(|election| Arc::new(Board::new(election, "ada", now())));
     let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let roster = Roster::new(&clock).unwrap();
-    boards.iter().for_each(|board| roster.add(board.clone(), None));
+    let roster = Roster::new(&clock);
+    boards.iter().for_each(|board| roster.add(board.clone()));
     let server = Server::serve_all(listener, roster, Hosts::default()).unwrap();
     let [first, second] = boards;
     let told = |body: String| serde_json::from_str::<Value>(&body).unwrap();
@@ -397,15 +392,15 @@ async fn elections_come_and_go_while_others_are_shown() {
         board
     };
     let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let roster = Roster::new(&clock).unwrap();
+    let roster = Roster::new(&clock);
     let server = Server::serve_all(listener, roster.clone(), Hosts::default()).unwrap();
     let status = async |request: &str| get(&server, request).await.0;
     assert_eq!(status("GET /readyz").await, 200, "nothing keeps nobody from leading");
     assert_eq!(status("GET /leader").await, 400);
     let (first, second) = (board("jobs/a"), board("jobs/b"));
-    roster.add(first, None);
+    roster.add(first);
     assert_eq!(status("GET /leader").await, 200);
-    roster.add(second.clone(), None);
+    roster.add(second.clone());
     assert_eq!(status("GET /leader").await, 400);
     assert_eq!(status("GET /leader?election=jobs/b").await, 200);
     assert!(get(&server, "GET /metrics").await.2.contains("jobs/b"));

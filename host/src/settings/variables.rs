@@ -28,9 +28,6 @@ pub mod names {
     /// Set to `true`, the work has no timer, and runs for triggers only. For programs, not for people.
     pub const ON_TRIGGER: &str = tenure_core::Settings::ON_TRIGGER;
 
-    /// The token by which operators steer a candidate. The host reads it, and not the component.
-    pub const CONTROL_TOKEN: &str = "TENURE_CONTROL_TOKEN";
-
     /// How the names of all settings begin, those of the credentials too, which are the component's
     /// business alone.
     pub const PREFIXES: [&str; 3] = ["TENURE_", "AZURE_", "IDENTITY_"];

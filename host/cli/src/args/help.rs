@@ -175,29 +175,13 @@ It asks for confirmation first. `tenure status` shows the progress.
 Exit codes: 0 the new number was requested, was requested before, or is already in force; 1 it was not requested, or \
 that is not known; 2 something was wrong with the settings, the plan could not be read or there is none yet, or it was not confirmed.";
 
-pub(super) const STEER_HELP: &str = "\
-The candidate must run with --listen and a control token; the same token is given here, by the variable \
-TENURE_CONTROL_TOKEN or --control-token-file. Without --at, the order goes to the leader at the address that it put \
-on record (--address, an http:// or https:// URL of its listener).
-
-Exit codes: 0 it is done; 1 it was ordered, but did not happen in time, or it may have been ordered, since no answer \
-came; 2 it was not ordered, or the transfer failed: the leader still leads.";
-
-pub(super) const PAUSE_HELP: &str = "\
-The candidate must run with --listen and a control token; the same token is given here, by the variable \
-TENURE_CONTROL_TOKEN or --control-token-file. The election is needed where the listener serves several elections.
-
-Exit codes: 0 the candidate accepted the order; 1 it may have accepted it: no answer came; 2 it was not ordered, and \
-nothing has changed.";
-
 pub(super) const TRIGGER_HELP: &str = "\
 It writes a trigger to a small blob beside the election's, BLOB.trigger, and notifies the leader at the address that \
-it put on record. That needs permission to write there, but no control token. With --at the leader writes the \
-trigger: that needs the control token (TENURE_CONTROL_TOKEN or --control-token-file), but no access to the account.
+it put on record. That needs permission to write there.
 
 The turn is claimed like any other, after the one that runs, and before slots that wait. It is run once, or with \
---delivery at-least-once until it succeeds or --max-attempts is reached. When nobody leads, or all candidates are \
-paused, the next leader runs it. One that nobody claims within an hour is not run. Eight may wait at a time. Work \
+--delivery at-least-once until it succeeds or --max-attempts is reached. When nobody leads, the \
+next leader runs it. One that nobody claims within an hour is not run. Eight may wait at a time. Work \
 that lasts as long as the leadership (--while-leading) has no turns, so it is refused.
 
 The same command again with the same --id asks for no second turn, and reports the state of the first. When 17 other \

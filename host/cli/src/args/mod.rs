@@ -16,8 +16,8 @@ use super::version::VERSION;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use help::{
-    BREAK_HELP, CHECK_HELP, EXAMPLES, LOCK_HELP, OBSERVE_HELP, PAUSE_HELP, RESET_SLOT_HELP,
-    RESHARE_HELP, RUN_HELP, STATUS_HELP, STEER_HELP, TRIGGER_HELP,
+    BREAK_HELP, CHECK_HELP, EXAMPLES, LOCK_HELP, OBSERVE_HELP, RESET_SLOT_HELP, RESHARE_HELP,
+    RUN_HELP, STATUS_HELP, TRIGGER_HELP,
 };
 use std::ffi::OsString;
 
@@ -29,7 +29,7 @@ const DOCUMENTATION: &str = concat!("Documentation: ", env!("CARGO_PKG_REPOSITOR
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Run:", &["run", "lock", "observe", "check"]),
     ("See:", &["status"]),
-    ("Operate:", &["trigger", "transfer", "resign", "pause", "resume"]),
+    ("Operate:", &["trigger"]),
     ("Repair:", &["reshare", "break", "reset-slot"]),
     ("Platforms:", &["compose"]),
     ("Try:", &["store", "demo"]),
@@ -64,18 +64,6 @@ pub(super) enum Command {
     /// Runs a turn now, outside the schedule
     #[command(after_long_help = TRIGGER_HELP)]
     Trigger,
-    /// Transfers leadership to a given candidate
-    #[command(after_long_help = STEER_HELP)]
-    Transfer,
-    /// Makes the leader give up its leadership, so that another candidate takes over
-    #[command(after_long_help = STEER_HELP)]
-    Resign,
-    /// Keeps one candidate from contending until it is resumed; a leader resigns
-    #[command(after_long_help = PAUSE_HELP)]
-    Pause,
-    /// Lets a paused candidate contend again
-    #[command(after_long_help = PAUSE_HELP)]
-    Resume,
     /// Changes the number of shares
     #[command(after_long_help = RESHARE_HELP)]
     Reshare,
@@ -264,7 +252,6 @@ mod tests {
             ("stat", "status"),
             ("Chekc", "check"),
             ("reset", "reset-slot"),
-            ("resum", "resume"),
             ("hlep", "help"),
         ] {
             let told = refused(&format!("tenure {word}"));
@@ -277,18 +264,6 @@ mod tests {
             told.contains("tip: tenure --version shows it") && !told.contains("similar"),
             "{told}"
         );
-    }
-
-    #[test]
-    fn who_is_paused_must_be_said() {
-        for verb in ["pause", "resume"] {
-            let told = refused(&format!("tenure {verb} jobs/x"));
-            assert!(told.contains("required") && told.contains("--at <URL>"), "{told}");
-            let help = refused(&format!("tenure {verb} --help"));
-            assert!(help.contains("--at <URL>") && !help.contains("default: the"), "{help}");
-        }
-        let help = refused("tenure resign --help");
-        assert!(help.contains("default: the address of the leader"), "{help}");
     }
 
     #[test]

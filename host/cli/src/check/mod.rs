@@ -30,7 +30,6 @@ use std::process::ExitCode;
 use std::time::Instant;
 use tenure::clock::BootClock;
 use tenure::settings::names;
-use tokio::runtime::Handle;
 use tokio::select;
 
 /// A signal ended it.
@@ -109,8 +108,8 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
         elections.complain(std::mem::take(&mut of_kind.complaints));
     }
     let logs = configurations.iter().map(|_| Log::nowhere()).collect();
-    let (authorities, here) = (outside.authorities.clone(), Handle::current());
-    let shared = Shared::load((engine, clock), authorities, &Log::nowhere(), &here).await;
+    let authorities = outside.authorities.clone();
+    let shared = Shared::load((engine, clock), authorities, &Log::nowhere()).await;
     let shared = shared.map_err(fail)?;
     let judged = shared.judge_all(&mut elections, &mut configurations, logs, outside.fronts).await;
     match judged {

@@ -1,8 +1,8 @@
-//! What the runner shows, and where it takes orders.
+//! Where the runner shows its state.
 
 use super::Configuration;
 use crate::complaint::shown_address;
-use crate::settings::table::{CONTROL_TOKEN_FILE, LISTEN, LISTEN_HOST};
+use crate::settings::table::{LISTEN, LISTEN_HOST};
 use reqwest::Url;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -61,14 +61,10 @@ impl Configuration {
 
     /// Complains of what is of no use where nothing listens.
     pub(crate) fn judge_unheard(&mut self) {
-        for (setting, problem) in [
-            (&LISTEN_HOST, "this needs a listener, and there is none"),
-            (&CONTROL_TOKEN_FILE, "the token needs a listener, and there is none"),
-        ] {
-            // A variable may be set for others.
-            if self.given.is_written(setting) {
-                self.complain_of_use(setting, problem, "add --listen, or leave it out");
-            }
+        // A variable may be set for others.
+        if self.given.is_written(&LISTEN_HOST) {
+            let problem = "this needs a listener, and there is none";
+            self.complain_of_use(&LISTEN_HOST, problem, "add --listen, or leave it out");
         }
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::args::program;
 use crate::settings::table::{
-    COMMAND, CONTROL_TOKEN_FILE, GRACE, INTERVAL, LOG, MEMORY_LIMIT, PERIOD, TABLE, WEBHOOK_CA_FILE,
+    COMMAND, GRACE, INTERVAL, LOG, MEMORY_LIMIT, PERIOD, TABLE, WEBHOOK_CA_FILE,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -11,11 +11,7 @@ use tenure::contract;
 
 /// Settings of a command as these arguments give them, and nobody complained yet.
 fn of_command(command: &str, arguments: &[&str]) -> Configuration {
-    let required: &[&str] = match command {
-        "pause" => &["--at", "http://a"],
-        "status" => &["--watch"],
-        _ => &[],
-    };
+    let required: &[&str] = if command == "status" { &["--watch"] } else { &[] };
     let all = ["tenure", command].into_iter().chain(required.iter().copied());
     let all = all.chain(arguments.iter().copied());
     let matches = program(TABLE).try_get_matches_from(all).unwrap();
@@ -264,24 +260,6 @@ fn a_file_that_vouches_for_nobody_is_complained_about() {
             let problem = format!("\"{missing}\" cannot be read: ");
             assert!(told(missing).starts_with(&problem));
         }
-    }
-}
-
-#[test]
-fn the_control_token_is_long_enough_and_never_shown() {
-    for command in ["run", "pause"] {
-        let mut none = of_command(command, &[]);
-        assert!(none.control_token().is_none() && none.complaints.is_empty());
-        let long = file("c2VjcmV0LWNvbnRyb2wtdG9rZW4\n");
-        let mut good =
-            of_command(command, &[&CONTROL_TOKEN_FILE.option(), long.path().to_str().unwrap()]);
-        assert!(good.control_token().is_some() && good.complaints.is_empty());
-        let short = file("c2VjcmV0");
-        let mut bad =
-            of_command(command, &[&CONTROL_TOKEN_FILE.option(), short.path().to_str().unwrap()]);
-        assert!(bad.control_token().is_none());
-        let told = format!("{:?}", bad.complaints);
-        assert!(told.contains("fewer than 16") && !told.contains("c2VjcmV0"), "{told}");
     }
 }
 

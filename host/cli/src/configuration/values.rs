@@ -1,15 +1,13 @@
 //! Values by their kinds, judged by the ranges of the table.
 
 use super::Configuration;
-use super::exposed;
 use crate::complaint::shown;
 use crate::log::{Format, Output, Style, Whose};
 use crate::settings::setting::{Kind, Range, Setting};
-use crate::settings::table::{CONTROL_TOKEN_FILE, LOG, LOG_LEVEL};
+use crate::settings::table::{LOG, LOG_LEVEL};
 use bytesize::ByteSize;
 use std::time::Duration;
 use tenure::egress::Authorities;
-use tenure::server::ControlToken;
 use tenure::settings::names;
 use tenure_base::duration::parse_duration;
 use tracing::Level;
@@ -101,32 +99,5 @@ impl Configuration {
                 None
             }
         }
-    }
-
-    /// The token by which operators steer a candidate. It is not shown.
-    pub(crate) fn control_token(&mut self) -> Option<ControlToken> {
-        const SETTING: &Setting = &CONTROL_TOKEN_FILE;
-        let value = self.given.get(SETTING).filter(|value| !value.is_blank())?;
-        // Without the name of a file, its variable is what the file would hold.
-        let token = match value.words.is_empty() {
-            true => Ok(std::env::var(names::CONTROL_TOKEN).unwrap_or_default()),
-            false => std::fs::read_to_string(value.path()),
-        };
-        let (problem, advice) = match token.map(|token| ControlToken::new(&token)) {
-            Ok(Ok(token)) => return Some(token),
-            Ok(Err(problem)) => (format!("the token {problem}"), SETTING.advice),
-            Err(error) => (
-                format!("the file cannot be read: {error}"),
-                "name a readable file that holds the token",
-            ),
-        };
-        self.complain(SETTING, &problem, advice);
-        None
-    }
-
-    /// What to tell of the file of the control token, when others may read it.
-    pub(crate) fn exposed_token(&self) -> Option<String> {
-        let value = self.given.get(&CONTROL_TOKEN_FILE)?;
-        (!value.words.is_empty()).then(|| exposed::warning(&value.path()))?
     }
 }

@@ -5,9 +5,7 @@ use super::options::CommandLine;
 use super::parse::{Content, Section};
 use super::setting::{Kind, Scope, Setting};
 use super::source::Word;
-use super::table::{
-    ADDRESS, ALLOW_HOST, AT, CA_FILE, FOR_EACH, FOR_EACH_FILE, LISTEN, LISTEN_HOST,
-};
+use super::table::{ADDRESS, ALLOW_HOST, CA_FILE, FOR_EACH, FOR_EACH_FILE, LISTEN, LISTEN_HOST};
 use crate::complaint::{reworded, shown, shown_address};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -17,7 +15,7 @@ use std::sync::Arc;
 pub(super) const EACH: &str = "{each}";
 
 /// Settings with an address or a host, in which a password may stand before an `@`.
-static ADDRESSES: [&Setting; 5] = [&ADDRESS, &ALLOW_HOST, &AT, &LISTEN, &LISTEN_HOST];
+static ADDRESSES: [&Setting; 4] = [&ADDRESS, &ALLOW_HOST, &LISTEN, &LISTEN_HOST];
 
 /// Who says what a variable holds; nothing when it is blank or not set.
 pub(crate) type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;

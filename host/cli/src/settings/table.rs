@@ -16,29 +16,14 @@ const RUN_AND_OBSERVE: &[&str] = &["run", "check", "observe"];
 /// Those that keep a log, and know who leads.
 const LASTING: &[&str] = &["run", "check", "lock", "observe"];
 const RUN_AND_LOOKS: &[&str] = &["run", "check", "lock", "observe", "status"];
-const RUN_AND_ORDERS: &[&str] =
-    &["run", "check", "resign", "transfer", "pause", "resume", "trigger"];
 /// Those that read the file.
 const OF_THE_FILE: &[&str] =
     &["run", "check", "lock", "observe", "status", "reshare", "reset-slot", "trigger", "break"];
 /// Those that can answer in JSON.
 const TELLING: &[&str] = &["check", "status"];
 /// Those that meet an election.
-const ALL: &[&str] = &[
-    "run",
-    "check",
-    "lock",
-    "observe",
-    "status",
-    "reshare",
-    "reset-slot",
-    "resign",
-    "transfer",
-    "pause",
-    "resume",
-    "trigger",
-    "break",
-];
+const ALL: &[&str] =
+    &["run", "check", "lock", "observe", "status", "reshare", "reset-slot", "trigger", "break"];
 
 /// What most rows have.
 const ROW: Setting = Setting {
@@ -74,16 +59,6 @@ const fn seconds(seconds: u64) -> Duration {
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
-
-/// The listener of a candidate that is given an order.
-const A_LISTENER: Setting = Setting {
-    name: "at",
-    kind: Kind::Text("URL"),
-    help: "The listener of the candidate, like http://10.0.0.4:8080",
-    advice: "give it like http://10.0.0.4:8080",
-    heading: OTHERS,
-    ..ROW
-};
 
 /// A static for each row, and the table of all.
 macro_rules! settings {
@@ -443,28 +418,6 @@ settings! {
         advice: "give names without a port, like tenure.example.com, or *",
         heading: SHOWN, ..ROW
     };
-    AT = Setting {
-        commands: &["resign", "transfer"], default: "the address of the leader",
-        help: "The listener of the leader, like http://10.0.0.4:8080", ..A_LISTENER
-    };
-    TRIGGER_AT = Setting {
-        commands: &["trigger"], default: "none, and this command writes it beside the election's blob",
-        help: "The listener of the leader, like http://10.0.0.4:8080. The leader then writes the trigger, which needs \
-               the control token but no access to the account",
-        ..A_LISTENER
-    };
-    // Any candidate may be meant, so that it must be said which.
-    PAUSED_AT = Setting { commands: &["pause", "resume"], required: true, ..A_LISTENER };
-    CONTROL_TOKEN_FILE = Setting {
-        name: "control-token-file", variable: "TENURE_CONTROL_TOKEN_FILE", content: names::CONTROL_TOKEN,
-        kind: Kind::File, range: Range::Words("16 characters or more"), commands: RUN_AND_ORDERS,
-        scope: Scope::Process,
-        help: "A file with the token by which operators steer a candidate on --listen: POST /resign, \
-               /transfer?to=NAME, /pause, /resume, /trigger?id=ID. Without one nobody can",
-        more: "See [Steering](operations.md#steer-it)",
-        advice: "use a long random text of letters and digits, 16 characters or more",
-        heading: SHOWN, ..ROW
-    };
     ALLOW_HOST = Setting {
         name: "allow-host", kind: Kind::List("HOST"), works: &[Work::Component],
         range: Range::Words("HOST, HOST:PORT or SCHEME://HOST[:PORT]"),
@@ -597,11 +550,6 @@ settings! {
         variable: "TENURE_TICK_OPEN", default: "false",
         help: "With true, anybody may call /tick. Without it, only callers with the token may",
         heading: INVOCATION, ..VARIABLE
-    };
-    TO = Setting {
-        name: "to", kind: Kind::Text("NAME"), commands: &["transfer"], required: true,
-        help: "The name of the candidate that takes over", advice: "name the successor",
-        heading: OTHERS, ..ROW
     };
     WAIT = Setting {
         name: "wait", kind: Kind::Duration, commands: &["lock"],

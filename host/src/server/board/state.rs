@@ -2,20 +2,19 @@
 
 use super::super::allowance::Allowance;
 use super::super::last_turn::LastTurn;
-use super::super::page::view::Other;
 use super::super::recent::RecentTurns;
 use super::super::role::{Ended, Leader, Role};
 use super::super::timeline::Timeline;
 use super::readiness::{FAILURES, Told, keeps_out};
 use crate::contract::{
-    self, ExchangeResult, Incumbent, Listed, Outlook, ProblemClass, Report, ServiceTime, Turns,
-    reason_name, rfc3339, seen_lately,
+    self, ExchangeResult, Incumbent, Listed, Outlook, Report, ServiceTime, Turns, reason_name,
+    rfc3339, seen_lately,
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -52,10 +51,6 @@ pub(in crate::server) struct State {
     pub(in crate::server) successor: Option<String>,
     /// Its newest leadership, when that is over.
     pub(in crate::server) ended: Option<Ended>,
-    /// Why nothing came of the last order.
-    pub(in crate::server) refused_order: Option<String>,
-    /// An operator keeps it from contending.
-    pub(in crate::server) paused: bool,
     pub(in crate::server) problem: Option<Told>,
     /// The service's time of day, as far as it is known.
     pub(in crate::server) service_time: ServiceTime,
@@ -146,12 +141,6 @@ impl State {
             self.listed_at = now;
         }
         self.successor.clone_from(&report.successor);
-        let refused = report.problems.iter().rfind(|problem| problem.class == ProblemClass::Order);
-        match refused {
-            Some(problem) => self.refused_order = Some(problem.detail.clone()),
-            None if report.successor.is_some() => self.refused_order = None,
-            None => {}
-        }
         if let Some(ending) = &report.ending {
             self.ended(ending.term, reason_name(ending.reason));
         }
@@ -210,9 +199,6 @@ impl State {
                     told.leaves = true;
                 }
             }
-            Event::Ordered { order } => {
-                self.paused = order == "pause" || (self.paused && order != "resume");
-            }
             _ => {}
         }
         self.remember(event, now);
@@ -249,25 +235,17 @@ impl State {
 
     /// The candidates but `own` that are known by name: the leader and those on the list of candidates, then those that
     /// were seen to lead before, each by the alphabet. This is the one place that such names come from.
-    pub(in crate::server) fn known_candidates(&self, own: &str, now: Duration) -> Vec<Other> {
+    pub(in crate::server) fn known_candidates(&self, own: &str, now: Duration) -> Vec<String> {
         let led = self.history.iter().filter_map(|change| change.leader.as_deref());
-        let led = led.map(|name| (name, None));
         let leads = match &self.role {
-            Role::Following(Some(leader)) => Some((leader.name.as_str(), leader.address.as_ref())),
+            Role::Following(Some(leader)) => Some(leader.name.as_str()),
             _ => None,
         };
-        let listed =
-            self.listed_lately(now).map(|entry| (entry.name.as_str(), entry.address.as_ref()));
-        // What is known later counts: the list is older than what is seen of the leader.
-        let present: BTreeMap<_, _> =
-            listed.chain(leads).filter(|(name, _)| *name != own).collect();
-        let past: BTreeMap<_, _> =
-            led.filter(|(name, _)| *name != own && !present.contains_key(name)).collect();
-        let other = |(name, address): (&str, Option<&String>)| Other {
-            name: name.to_owned(),
-            address: address.cloned(),
-        };
-        present.into_iter().chain(past).map(other).take(KNOWN).collect()
+        let listed = self.listed_lately(now).map(|entry| entry.name.as_str());
+        let present: BTreeSet<_> = listed.chain(leads).filter(|name| *name != own).collect();
+        let past: BTreeSet<_> =
+            led.filter(|name| *name != own && !present.contains(name)).collect();
+        present.into_iter().chain(past).map(str::to_owned).take(KNOWN).collect()
     }
 
     /// The list of candidates without those that became too old since it was read. Its times are the service's, which

@@ -35,7 +35,7 @@ const SCRIPT: &str = concat!(
     include_str!("base.js"),
     include_str!("lanes.js"),
     include_str!("turns.js"),
-    include_str!("orders.js"),
+    include_str!("commands.js"),
     include_str!("page.js"),
 );
 const OVERVIEW_STYLE: &str = concat!(include_str!("base.css"), include_str!("overview.css"));

@@ -17,7 +17,7 @@ function show() {
   showMeter();
   showFacts();
   showTurns();
-  showOrders();
+  showCommands();
   showRows();
   showTable();
   showNotes(byId("problems"), view.problems, "None.");

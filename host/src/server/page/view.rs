@@ -59,30 +59,17 @@ pub struct View {
     pub problems: Vec<Note>,
     /// Turns that should not have been, where somebody judges that.
     pub overlapping: Option<usize>,
-    /// What operators may order of the candidate that tells this.
-    pub orders: Option<Orders>,
+    /// The commands that an operator may copy. None: the page shows none.
+    pub commands: Option<Commands>,
 }
 
-/// What operators may order of a candidate.
+/// The commands that an operator may copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Orders {
-    /// It has a control token; without one it takes no orders.
-    pub taken: bool,
-    /// It leads, so that it can hand over.
-    pub leads: bool,
-    /// An operator keeps it from contending.
-    pub paused: bool,
-    /// The other candidates that are known by name: first those that were seen lately.
-    pub others: Vec<Other>,
-}
-
-/// A candidate that an order may name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Other {
-    /// As it calls itself.
-    pub name: String,
-    /// Where it takes orders itself, if it said so.
-    pub address: Option<String>,
+pub struct Commands {
+    /// The candidates that a transfer may name: first those that were seen lately.
+    pub successors: Vec<String>,
+    /// True if the work has turns that a trigger can start.
+    pub triggers: bool,
 }
 
 /// A slot that is over, or a turn that runs.

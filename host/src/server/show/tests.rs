@@ -1,4 +1,5 @@
-use super::super::page::view::{Kind, Other, WINDOW};
+use super::super::application::Application;
+use super::super::page::view::{Kind, WINDOW};
 use super::super::tests::NOW;
 use super::super::tests::{board, following, leading, report, seconds, turn};
 use super::*;
@@ -212,46 +213,43 @@ fn the_lanes_show_the_last_ten_turns_and_what_the_record_knows_of_the_leader() {
 }
 
 #[test]
-fn operators_are_told_whom_they_can_name() {
+fn commands_name_the_known_candidates_but_the_leader() {
     let board = board();
-    let orders = |at| view(&board, NOW + seconds(at)).orders.unwrap();
-    assert_eq!(orders(0), Orders::default());
+    let successors = |at| view(&board, NOW + seconds(at)).commands.unwrap().successors;
+    assert_eq!(successors(0), ["ada"]);
     for name in ["cleo", "ada", "ben", "cleo"] {
         board.happened(&Event::Following { leader: Some(name.to_owned()), term: None }, NOW);
     }
-    board.happened(&Event::Ordered { order: "pause".to_owned() }, NOW);
     board.stepped(&report(leading(), &[Done]), NOW, NOW);
-    let other = |name: &str| Other { name: name.to_owned(), address: None };
-    let others = [other("ben"), other("cleo")].to_vec();
-    let told = Orders { leads: true, paused: true, others, taken: false };
-    assert_eq!(orders(1), told);
+    assert_eq!(successors(1), ["ben", "cleo"]);
     board.stepped(&report(following(None), &[Done]), NOW, NOW);
-    assert_eq!(orders(1).others, ["<script>", "ben", "cleo"].map(other));
-    // Those that never led are known by the list, and where the others are too.
-    let listed = |name: &str, address: &str| Listed {
+    assert_eq!(successors(1), ["ada", "ben", "cleo"]);
+    // Those that never led are known by the list.
+    let listed = |name: &str| Listed {
         name: name.to_owned(),
-        address: Some(address.to_owned()),
+        address: None,
         ready: true,
         failover: None,
         seen: wall(),
     };
-    let gone = Listed { seen: wall() - 31 * 60 * 1_000_000_000, ..listed("gone", "http://gone") };
-    let list = [listed("dora", "http://dora"), listed("ada", "http://ada")];
-    let list = [&list[..], &[gone, listed("ben", "http://ben")]].concat();
+    let gone = Listed { seen: wall() - 31 * 60 * 1_000_000_000, ..listed("gone") };
+    let list = vec![listed("dora"), listed("ada"), gone, listed("ben")];
     let list = Report { candidates: Some(list), ..report(following(None), &[Done]) };
     board.stepped(&list, NOW, NOW);
-    let at = |name: &str| Some(format!("http://{name}"));
-    let known = orders(1).others;
-    let known: Vec<_> = known.iter().map(|other| (&*other.name, other.address.clone())).collect();
-    let wanted = [("<script>", None), ("ben", at("ben")), ("dora", at("dora")), ("cleo", None)];
-    assert_eq!(known, wanted);
-    // Half an hour later the list says nothing any more.
-    assert_eq!(orders(31 * 60).others, ["<script>", "ben", "cleo"].map(other));
+    assert_eq!(successors(1), ["ada", "ben", "dora", "cleo"]);
+    // Half an hour later the list is too old.
+    assert_eq!(successors(31 * 60), ["ada", "ben", "cleo"]);
     // A step without news of the list changes nothing.
     board.stepped(&report(following(None), &[Done]), NOW, NOW);
-    assert_eq!(orders(1).others.len(), 4);
-    let source = source(Arc::new(board), BootClock::new().reading(), true);
-    assert!(source.view().orders.unwrap().taken);
+    assert_eq!(successors(1).len(), 4);
+}
+
+#[test]
+fn an_application_has_no_turns_to_trigger() {
+    assert!(view(&board(), NOW).commands.unwrap().triggers);
+    let board = Arc::new(board());
+    let _application = Application::new(board.clone(), BootClock::new());
+    assert!(!view(&board, NOW).commands.unwrap().triggers);
 }
 
 #[test]
@@ -280,12 +278,6 @@ fn a_line_of_the_overview_tells_how_an_election_fares() {
     assert_eq!(line(5), failed);
     // Its time is over.
     assert_eq!(line(17).fares, Fares::NobodyLeads);
-    let order = |order: &str| {
-        board.happened(&Event::Ordered { order: order.to_owned() }, NOW + seconds(17));
-    };
-    order("pause");
-    assert_eq!(line(17).role, "paused");
-    order("resume");
     assert_eq!(line(17).role, "undecided");
     assert_eq!(line(900).fares, Fares::NotSeen, "the loop stands still");
 }

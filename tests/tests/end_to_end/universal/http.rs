@@ -53,7 +53,6 @@ async fn what_is_not_there_is_refused() {
         (Method::DELETE, "/tick", 405, Some("POST")),
         (Method::POST, "/leader", 405, Some("GET, HEAD")),
         (Method::PUT, "/healthz", 405, Some("GET, HEAD")),
-        (Method::POST, "/resign", 501, None),
     ] {
         let answer = replica.request(method.clone(), path, Some(BEARER), "").await.unwrap();
         assert_eq!(answer.status, status, "{method} {path}");

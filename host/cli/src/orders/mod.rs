@@ -1,0 +1,130 @@
+//! Orders through the storage account: `tenure trigger`.
+
+mod trigger;
+
+pub(super) use trigger::trigger;
+
+use super::complaint::printable;
+use super::configuration::Configuration;
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::{Duration, Instant};
+use tenure::clock::BootClock;
+use tenure::component::ElectionComponent;
+use tenure::contract::{Incumbent, Problem, ProblemClass, class_name};
+use tenure::program::causes;
+use tenure::program::http::Clients;
+use tenure::program::server::{endpoint, listener};
+use tenure::settings::names;
+use tokio::time::sleep;
+
+/// Limit of a hint to the leader.
+const HINT_LIMIT: Duration = Duration::from_secs(3);
+
+/// Pauses between two polls: each one is twice as long as the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// An election as its operator reaches it.
+struct Operator {
+    component: ElectionComponent,
+    clients: Clients,
+    election: String,
+}
+
+/// An order whose result is unknown, or that was not placed.
+struct Failure {
+    why: String,
+    /// True if the order may have been placed.
+    in_doubt: bool,
+}
+
+impl Operator {
+    async fn new(configuration: &mut Configuration) -> Result<Self, String> {
+        let clients = Clients::direct(configuration.authorities.clone());
+        let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
+        let component = configuration.component(&BootClock::new()).await?;
+        Ok(Self { component, clients, election })
+    }
+
+    /// Hints to the leader that an order waits. Returns who leads and when it looks, as a clause.
+    ///
+    /// # Errors
+    ///
+    /// No leader is known.
+    async fn hint(&self) -> Result<String, String> {
+        let Ok(Ok(seen)) = self.component.inspect().await else {
+            return Err("the election could not be read, so the leader was not notified".to_owned());
+        };
+        let Some(leader) = seen.leader() else {
+            let why =
+                seen.problem.as_ref().map(|problem| format!(" ({})", printable(&problem.detail)));
+            return Err(format!("there is no leader now{}", why.unwrap_or_default()));
+        };
+        let name = printable(&leader.name);
+        Ok(match self.reach(leader).await {
+            Ok(()) => format!("{name} leads, and was notified"),
+            Err(why) => format!("{name} leads, and looks for orders every 10 s ({why})"),
+        })
+    }
+
+    async fn reach(&self, Incumbent { address, .. }: &Incumbent) -> Result<(), String> {
+        let Some(address) = address else {
+            return Err("it has no --address for a notification".to_owned());
+        };
+        let unreached = |why: String| {
+            format!("no notification at {}, the address on record: {why}", printable(address))
+        };
+        let url = listener(address);
+        let url = url.ok_or_else(|| unreached("no http:// or https:// address".to_owned()))?;
+        let client = self.clients.get(&url).map_err(unreached)?;
+        let request = client.post(endpoint(&url, "hint", Some(&self.election)));
+        match request.timeout(HINT_LIMIT).send().await {
+            Ok(answer) if answer.status().as_u16() == 202 => Ok(()),
+            Ok(answer) => Err(unreached(format!("HTTP {}", answer.status().as_u16()))),
+            Err(error) => Err(unreached(causes(&error.without_url()))),
+        }
+    }
+}
+
+impl Failure {
+    fn of(Problem { class, detail }: Problem) -> Self {
+        let in_doubt = matches!(
+            class,
+            ProblemClass::Unreachable | ProblemClass::Unavailable | ProblemClass::Nonsense
+        );
+        Self { why: format!("{}: {}", class_name(class), printable(&detail)), in_doubt }
+    }
+}
+
+/// Polls with `ask` until `is_final` is true for a state, for `wait` at most.
+///
+/// # Errors
+///
+/// The state is not final in time. The last poll may have failed: why.
+async fn poll<S>(
+    mut state: S,
+    wait: Duration,
+    ask: impl AsyncFn() -> Result<S, Failure>,
+    mut is_final: impl FnMut(&S) -> bool,
+) -> Result<S, Option<String>> {
+    let (end, mut pause, mut trouble) = (Instant::now() + wait, FIRST_PAUSE, None);
+    while !is_final(&state) {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(trouble);
+        }
+        sleep(pause.min(left)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+        match ask().await {
+            Ok(seen) => (state, trouble) = (seen, None),
+            // The account may answer again.
+            Err(failure) => trouble = Some(failure.why),
+        }
+    }
+    Ok(state)
+}
+
+/// Returns a random id.
+fn random_id() -> String {
+    format!("{:016x}", RandomState::new().hash_one(std::process::id()))
+}

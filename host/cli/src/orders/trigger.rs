@@ -1,0 +1,110 @@
+//! `tenure trigger`: asks for a turn outside the schedule, and waits for its end if requested.
+
+use super::{Failure, Operator, poll, random_id};
+use crate::configuration::Configuration;
+use crate::output::{eprint, fail, refuse, say};
+use crate::settings::CommandLine;
+use crate::settings::table::{ID, TRIGGER_WAIT};
+use std::mem::discriminant;
+use std::process::ExitCode;
+use tenure::contract::{Outcome, TriggerState, outcome_name, rfc3339};
+use tenure_base::duration::format_duration;
+use tenure_core::is_order_id;
+
+/// Exit code: the turn was not over in time.
+const NOT_YET: u8 = 1;
+
+/// Exit code: the turn did not succeed, or will not be run.
+const NOT_SUCCEEDED: u8 = 3;
+
+pub(crate) async fn trigger(line: &CommandLine) -> ExitCode {
+    let mut configuration = Configuration::of_operator(line);
+    let wait = configuration.duration(&TRIGGER_WAIT);
+    let given = configuration.given.text(&ID);
+    if given.as_ref().is_some_and(|id| !is_order_id(id)) {
+        let problem = "is not 1 to 64 letters, digits, dots, hyphens and underscores";
+        configuration.complain(&ID, problem, ID.advice);
+    }
+    let operator = match Operator::new(&mut configuration).await {
+        Ok(operator) => operator,
+        Err(failure) => return fail(failure),
+    };
+    if !configuration.complaints.is_empty() {
+        return refuse(&configuration.complaints);
+    }
+    let is_new = given.is_none();
+    let id = given.unwrap_or_else(random_id);
+    let state = match ask(&operator, &id, true).await {
+        Ok(state) => state,
+        Err(Failure { why, in_doubt: true }) if is_new => {
+            return fail(format_args!(
+                "{why}. The trigger may have been placed all the same; to repeat this without a second turn, add --id \
+                 {id}"
+            ));
+        }
+        Err(Failure { why, .. }) => return fail(why),
+    };
+    say(&match &state {
+        TriggerState::Waiting(until) => match operator.hint().await {
+            Ok(who) => format!("Trigger {id} waits for its turn: {who}.\n"),
+            Err(why) => {
+                let until = rfc3339(*until);
+                format!(
+                    "Trigger {id} waits for its turn, until {until}: {why}. The next leader runs it.\n"
+                )
+            }
+        },
+        state => format!("{}\n", words(&id, state)),
+    });
+    let Some(wait) = wait else { return ExitCode::SUCCESS };
+    let mut told = discriminant(&state);
+    let is_final = |state: &TriggerState| {
+        let is_news = std::mem::replace(&mut told, discriminant(state)) != discriminant(state);
+        if is_news {
+            say(&format!("{}\n", words(&id, state)));
+        }
+        !matches!(state, TriggerState::Waiting(_) | TriggerState::Claimed(_))
+    };
+    match poll(state, wait, async || ask(&operator, &id, false).await, is_final).await {
+        Ok(TriggerState::Ended(Outcome::Succeeded)) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(NOT_SUCCEEDED),
+        Err(trouble) => {
+            let trouble = trouble.map(|why| format!(" ({why})")).unwrap_or_default();
+            let wait = format_duration(wait);
+            eprint(format_args!(
+                "tenure: the turn for trigger {id} was not over within {wait}{trouble}; ask again with --id {id}\n"
+            ));
+            ExitCode::from(NOT_YET)
+        }
+    }
+}
+
+/// Places the trigger, or only reads its state.
+async fn ask(operator: &Operator, id: &str, place: bool) -> Result<TriggerState, Failure> {
+    match operator.component.trigger(id, place).await {
+        Ok(answer) => answer.map_err(Failure::of),
+        Err(error) => Err(Failure { why: error.to_string(), in_doubt: true }),
+    }
+}
+
+fn words(id: &str, state: &TriggerState) -> String {
+    match state {
+        TriggerState::Waiting(until) => {
+            format!("Trigger {id} waits for its turn, until {}.", rfc3339(*until))
+        }
+        TriggerState::Claimed(term) => {
+            format!("Trigger {id}: its turn was claimed under term {term}, and has not ended.")
+        }
+        TriggerState::Ended(outcome) => {
+            format!("Trigger {id}: its turn has ended: {}.", outcome_name(*outcome))
+        }
+        TriggerState::Unknown => format!(
+            "Trigger {id}: its turn was claimed, but its outcome is not on record: its leader died or lost the \
+             lease. It is not run again."
+        ),
+        TriggerState::Missing => format!(
+            "Trigger {id} has no turn: it expired, or the record was lost, or too many others came after it. To \
+             run the work now, trigger it with another --id."
+        ),
+    }
+}

@@ -1,0 +1,39 @@
+
+// ---- The commands that an operator may copy
+
+function showCommands() {
+  const { commands } = view;
+  byId("commands").hidden = !commands;
+  if (!commands) return;
+  const choices = byId("successor");
+  const names = ["", ...commands.successors];
+  if (choices.names !== names.join("\n")) {
+    const chosen = choices.value;
+    choices.names = names.join("\n");
+    choices.replaceChildren(...names.map((name) => Object.assign(make("option", "", name || "any other candidate"), { value: name })));
+    choices.value = names.includes(chosen) ? chosen : "";
+  }
+  const to = choices.value ? [`--to=${choices.value}`] : [];
+  write(byId("transfer"), ["tenure", "transfer", view.election, ...to].map(quoted).join(" "));
+  byId("run-now").hidden = !commands.triggers;
+  write(byId("trigger"), ["tenure", "trigger", view.election].map(quoted).join(" "));
+}
+
+// A word of a command line, for any shell of Unix.
+function quoted(word) {
+  return /^[\w./:@%+=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+async function copy(command) {
+  const marked = () => {
+    getSelection().selectAllChildren(command);
+    return document.execCommand("copy");
+  };
+  const copied = await navigator.clipboard?.writeText(command.textContent).then(() => true, () => false);
+  write(byId("copied"), copied || marked() ? "Copied." : "Select it, and copy it by hand.");
+}
+
+byId("successor").addEventListener("input", showCommands);
+for (const button of document.querySelectorAll("[data-copies]")) {
+  button.addEventListener("click", () => copy(byId(button.dataset.copies)));
+}
