@@ -38,9 +38,9 @@ pub(super) struct Candidate<'a, E, C> {
     orders: VecDeque<Word>,
     /// Somebody said that the leader may have changed. Told last of all, once however often it was said.
     hinted: bool,
-    /// An operator had it pause.
-    paused: bool,
-    /// Its process can work.
+    /// False: it was ordered not to contend.
+    may_contend: bool,
+    /// True if its process can work.
     ready: bool,
     pub(super) turn: Option<RunningTurn>,
     /// How turns go by the record, as it was told last.
@@ -70,7 +70,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             // With the first step, so that it does not contend meanwhile.
             orders: (!ready).then_some(Word::Ready(false)).into_iter().collect(),
             hinted: false,
-            paused: false,
+            may_contend: true,
             ready,
             turn: None,
             turns: None,
@@ -218,23 +218,20 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         self.enforce();
     }
 
-    /// Takes an order of an operator, to be told in a step of its own.
+    /// Takes an order, to be told in a step of its own.
     pub(super) fn ordered(&mut self, order: Order) {
         if self.leaving.is_some() {
             return;
         }
         self.tell(Event::Ordered { order: order.to_string() });
-        match order {
-            Order::Pause => self.paused = true,
-            Order::Resume => self.paused = false,
-            Order::Resign | Order::HandOver(_) => {}
-        }
-        if order == Order::Resume && self.is_held() {
-            let detail = "resumed, but not ready yet, so this candidate does not contend";
-            self.tell(Event::Note { detail: detail.to_owned() });
-        } else {
-            self.orders.push_back(order.word());
-        }
+        self.orders.push_back(match order {
+            Order::Resign => Word::Resign,
+            Order::HandOver(to) => Word::HandOver(to),
+            Order::Ready(ready) => {
+                self.may_contend = ready;
+                Word::Ready(self.contends())
+            }
+        });
     }
 
     pub(super) fn hinted(&mut self) {
@@ -249,18 +246,17 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     /// Its process can work from now on.
     pub(super) fn becomes_ready(&mut self) {
         self.ready = true;
-        let detail = if self.paused {
-            "ready, but paused by an operator, so this candidate does not contend"
-        } else {
-            self.orders.push_back(Word::Ready(true));
-            "ready, so this candidate now contends"
+        self.orders.push_back(Word::Ready(self.contends()));
+        let detail = match self.contends() {
+            true => "ready, so this candidate now contends",
+            false => "ready, but ordered not to contend",
         };
         self.tell(Event::Note { detail: detail.to_owned() });
     }
 
-    /// Whether it does not contend. An elector that begins anew does not know it.
-    fn is_held(&self) -> bool {
-        self.paused || !self.ready
+    /// Returns true if it may contend. A new elector does not know that.
+    fn contends(&self) -> bool {
+        self.may_contend && self.ready
     }
 
     /// The leadership is about to be given up, after the turn that runs; by `limit` if it is handed over.
@@ -347,7 +343,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
                 self.state = None;
                 self.word = None;
                 self.orders.clear();
-                let waits = self.is_held() && self.leaving.is_none();
+                let waits = !self.contends() && self.leaving.is_none();
                 self.orders.extend(waits.then_some(Word::Ready(false)));
                 self.next = self.now() + AFTER_FAILURE;
                 return None;

@@ -110,9 +110,9 @@ pub enum Event {
         /// What happened, and what to do about it.
         detail: String,
     },
-    /// An operator ordered something, over the listener.
+    /// The candidate took an order of its host.
     Ordered {
-        /// `resign`, `hand over to NAME`, `pause` or `resume`.
+        /// `resign`, `hand over to NAME`, `contend` or `do not contend`.
         order: String,
     },
     /// The candidate was told to leave.

@@ -94,7 +94,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         self
     }
 
-    /// Does not contend until `ready` is true for the first time, whatever operators order. When its sender is dropped before,
+    /// Does not contend until `ready` is true for the first time, whatever is ordered. When its sender is dropped before,
     /// that never comes.
     #[must_use]
     pub fn when_ready(mut self, ready: watch::Receiver<bool>) -> Self {
@@ -102,8 +102,8 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         self
     }
 
-    /// Has a follower poll soon after each notification of `hints`: somebody says that the leader may have
-    /// changed. A leader looks for triggers. However many there are, few requests come of them.
+    /// Makes a follower poll soon after each notification of `hints`: the leader may have changed. A leader reads its
+    /// orders. Many notifications cause few requests.
     #[must_use]
     pub fn with_hints(mut self, hints: Arc<Notify>) -> Self {
         self.hints = hints;
@@ -209,7 +209,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         self.run_with(leave, &mut mpsc::channel(1).1).await;
     }
 
-    /// The same, and obeys the orders of operators as they come.
+    /// The same, and obeys orders as they come.
     pub async fn run_with(
         &mut self,
         leave: impl Future<Output = ()>,

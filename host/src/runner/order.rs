@@ -1,9 +1,8 @@
-//! What an operator orders a candidate to do while it runs.
+//! Orders to a running candidate.
 
-use crate::contract::Event as Word;
 use std::fmt;
 
-/// An order of an operator.
+/// An order to a running candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Order {
@@ -12,21 +11,9 @@ pub enum Order {
     /// Give the leadership to the candidate of that name. When none announces itself in time, or this one
     /// does not lead, all stays as it is, and that is reported as a problem.
     HandOver(String),
-    /// Do not contend until [`Resume`](Order::Resume); a leader resigns.
-    Pause,
-    /// Contend again, unless its process is not ready.
-    Resume,
-}
-
-impl Order {
-    pub(super) fn word(&self) -> Word {
-        match self {
-            Self::Resign => Word::Resign,
-            Self::HandOver(to) => Word::HandOver(to.clone()),
-            Self::Pause => Word::Ready(false),
-            Self::Resume => Word::Ready(true),
-        }
-    }
+    /// False: do not contend until the next `Ready(true)`; a leader resigns. A candidate contends while this and
+    /// [`when_ready`](crate::runner::Runner::when_ready) allow it.
+    Ready(bool),
 }
 
 impl fmt::Display for Order {
@@ -34,8 +21,8 @@ impl fmt::Display for Order {
         match self {
             Self::Resign => f.write_str("resign"),
             Self::HandOver(to) => write!(f, "hand over to {to}"),
-            Self::Pause => f.write_str("pause"),
-            Self::Resume => f.write_str("resume"),
+            Self::Ready(true) => f.write_str("contend"),
+            Self::Ready(false) => f.write_str("do not contend"),
         }
     }
 }

@@ -149,8 +149,8 @@ impl Elector for Script {
             Some(Word::ResetSlot) => format!("step{known}: reset slot"),
             Some(Word::Resign) => format!("step{known}: resign"),
             Some(Word::HandOver(to)) => format!("step{known}: hand over to {to}"),
-            Some(Word::Ready(false)) => format!("step{known}: pause"),
-            Some(Word::Ready(true)) => format!("step{known}: resume"),
+            Some(Word::Ready(false)) => format!("step{known}: not ready"),
+            Some(Word::Ready(true)) => format!("step{known}: ready"),
             Some(Word::Answered(answer)) => format!("step{known}: answered {}", answer.is_ok()),
             Some(Word::Hint) => format!("step{known}: hint"),
         });

@@ -101,10 +101,9 @@ impl Contender {
         }
     }
 
-    /// Orders it not to contend, or to contend again.
-    pub fn pause(&self, pauses: bool) {
-        let order = if pauses { Order::Pause } else { Order::Resume };
-        let _ = self.orders.try_send(order);
+    /// Orders it to contend, or not to.
+    pub fn contend(&self, contends: bool) {
+        let _ = self.orders.try_send(Order::Ready(contends));
     }
 
     /// Has it leave.

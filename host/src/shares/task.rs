@@ -332,7 +332,7 @@ impl<'a> Task<'a> {
         }
         if self.out_until.is_some_and(|until| until <= now) {
             self.out_until = None;
-            self.coordinating.pause(false);
+            self.coordinating.contend(true);
         }
         self.coordinate(now);
         self.act(now);
@@ -497,7 +497,7 @@ impl<'a> Task<'a> {
         };
         if !matches!(trouble, Trouble::Term(_)) && self.out_until.is_none() {
             self.out_until = Some(now + OUT);
-            self.coordinating.pause(true);
+            self.coordinating.contend(false);
         }
         self.tell(Some(Problem { class: ProblemClass::Configuration, detail }), now);
     }

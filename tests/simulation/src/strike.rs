@@ -177,11 +177,11 @@ fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
         Fault::NotReady => {
             let until = now + around(lease, &mut state.faults).min(rest);
             state.struck(now, fault, step, Some(who), until);
-            state.order(who, Order::Pause);
+            state.order(who, Order::Ready(false));
             let world = world.clone();
             tokio::spawn(async move {
                 world.until(until).await;
-                world.state().order(who, Order::Resume);
+                world.state().order(who, Order::Ready(true));
             });
         }
         Fault::StepFails => {

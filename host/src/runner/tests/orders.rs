@@ -1,4 +1,4 @@
-//! Orders of operators, and the end of a turn before its leadership is given up.
+//! Orders, and the end of a turn before its leadership is given up.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn ordered(at: u64, order: Order) -> Vec<(u64, Order)> {
 
 #[test]
 fn an_order_is_told_at_once_in_a_step_of_its_own() {
-    let orders = vec![(1, Order::HandOver("b".to_owned())), (1, Order::Resume)];
+    let orders = vec![(1, Order::HandOver("b".to_owned())), (1, Order::Ready(true))];
     let seen = play_with_orders(orders, 1, 100, 2, [leading(7), leading(7)]);
     assert_eq!(
         seen,
@@ -20,9 +20,9 @@ fn an_order_is_told_at_once_in_a_step_of_its_own() {
             "0 step as new",
             "0 elected 7",
             "1 ordered hand over to b",
-            "1 ordered resume",
+            "1 ordered contend",
             "1 step: hand over to b",
-            "1 step: resume",
+            "1 step: ready",
             "2 step: leave",
             "2 stopped",
         ]
@@ -102,11 +102,11 @@ fn a_turn_that_ends_within_its_grace_ended_well() {
 }
 
 #[test]
-fn a_pause_outlasts_a_failure_of_the_component() {
+fn an_order_not_to_contend_outlasts_a_failure_of_the_component() {
     let replies = [leading(7), leading(7), trap()];
-    let seen = play_with_orders(ordered(1, Order::Pause), 1, 100, 7, replies);
+    let seen = play_with_orders(ordered(1, Order::Ready(false)), 1, 100, 7, replies);
     let new: Vec<_> = seen.iter().filter(|line| line.contains("as new")).collect();
-    assert_eq!(new, ["0 step as new", "6 step as new: pause"], "{seen:?}");
+    assert_eq!(new, ["0 step as new", "6 step as new: not ready"], "{seen:?}");
 }
 
 #[test]
@@ -172,9 +172,9 @@ fn who_is_not_ready_does_not_contend_even_in_its_first_step() {
     assert_eq!(
         seen,
         [
-            "0 step as new: pause",
+            "0 step as new: not ready",
             "2 note ready, so this candidate now contends",
-            "2 step: resume",
+            "2 step: ready",
             "9 step: leave",
             "9 stopped",
         ]
@@ -182,34 +182,35 @@ fn who_is_not_ready_does_not_contend_even_in_its_first_step() {
 }
 
 #[test]
-fn the_pause_of_an_operator_outlasts_getting_ready() {
-    let acts = [(1, Some(Order::Pause)), (2, None), (3, Some(Order::Resume))];
-    let seen = play_unready(acts, [idle(), idle(), idle()]);
+fn an_order_not_to_contend_outlasts_getting_ready() {
+    let acts = [(1, Some(Order::Ready(false))), (2, None), (3, Some(Order::Ready(true)))];
+    let seen = play_unready(acts, [idle(), idle(), idle(), idle()]);
     assert_eq!(
-        seen[1..6],
+        seen[1..7],
         [
-            "1 ordered pause",
-            "1 step: pause",
-            "2 note ready, but paused by an operator, so this candidate does not contend",
-            "3 ordered resume",
-            "3 step: resume",
+            "1 ordered do not contend",
+            "1 step: not ready",
+            "2 note ready, but ordered not to contend",
+            "2 step: not ready",
+            "3 ordered contend",
+            "3 step: ready",
         ]
     );
 }
 
 #[test]
 fn who_is_not_ready_stays_out_whatever_is_ordered_and_whatever_fails() {
-    let acts = [(1, Some(Order::Resume)), (2, Some(Order::Resign))];
-    let seen = play_unready(acts, [idle(), trap(), idle()]);
+    let acts = [(1, Some(Order::Ready(true))), (2, Some(Order::Resign))];
+    let seen = play_unready(acts, [idle(), idle(), trap(), idle()]);
     assert_eq!(
         seen[1..],
         [
-            "1 ordered resume",
-            "1 note resumed, but not ready yet, so this candidate does not contend",
+            "1 ordered contend",
+            "1 step: not ready",
             "2 ordered resign",
             "2 step: resign",
             "2 problem component",
-            "3 step as new: pause",
+            "3 step as new: not ready",
             "9 step: leave",
             "9 stopped",
         ]
@@ -233,7 +234,7 @@ fn many_hints_are_told_as_one_and_after_every_order() {
                 clock.sleep_until(seconds(at)).await;
                 hints.notify_one();
             }
-            order.send(Order::Pause).await.unwrap();
+            order.send(Order::Ready(false)).await.unwrap();
             clock.sleep_until(seconds(5)).await;
             hints.notify_one();
         };
@@ -244,6 +245,6 @@ fn many_hints_are_told_as_one_and_after_every_order() {
     let steps: Vec<_> = seen.iter().filter(|line| line.contains("step")).collect();
     assert_eq!(
         steps,
-        ["0 step as new", "2 step: pause", "2 step: hint", "5 step: hint", "9 step: leave"]
+        ["0 step as new", "2 step: not ready", "2 step: hint", "5 step: hint", "9 step: leave"]
     );
 }
