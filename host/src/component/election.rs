@@ -307,6 +307,7 @@ impl ElectionComponent {
             }
         };
         self.last().reported(&report, began, self.clock.now());
+        self.last().count(&report, &self.engine);
         count_from_earlier(&mut report, late);
         Ok(Report {
             state: State::new(report.state),
@@ -554,6 +555,18 @@ impl ElectionComponent {
         result.map_err(|error| last_words.explain(&error))
     }
 
+    /// Returns the settings, with the interval of reads of orders where many candidates lead.
+    fn environment(&self) -> Arc<[(String, String)]> {
+        let is_set = || self.env.iter().any(|(name, _)| name == names::ORDERS);
+        match self.engine.orders_interval() {
+            Some(interval) if !is_set() => {
+                let orders = (names::ORDERS.to_owned(), format!("{}ms", interval.as_millis()));
+                self.env.iter().cloned().chain([orders]).collect()
+            }
+            _ => self.env.clone(),
+        }
+    }
+
     fn grant(&self, last_words: &LastWords) -> Grant<'_> {
         let granted = self.granted.get();
         let gate: Box<dyn WasiHttpHooks> = match (&self.surroundings, granted) {
@@ -563,7 +576,7 @@ impl ElectionComponent {
         };
         let said = last_words.clone();
         Grant {
-            env: self.env.clone(),
+            env: self.environment(),
             files: self.files.get().map_or(&[], Vec::as_slice),
             stdout: None,
             stderr: Output::new(move |line| said.add(&line)),

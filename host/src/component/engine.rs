@@ -12,6 +12,7 @@ use super::places::{Place, Places, Urgency};
 use super::ticker::Ticker;
 use crate::deadline::Deadline;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -29,6 +30,12 @@ const DESCRIPTORS_OF_ONE: u64 = 10;
 
 /// Instances that are kept between two calls.
 pub(super) const RESTING: u16 = 16;
+
+/// Reads of orders in a second, by all leaders on one engine.
+const ORDER_READS: u32 = 50;
+
+/// The interval at which a leader reads its orders when there are few leaders.
+const ORDERS_EVERY: Duration = Duration::from_secs(10);
 
 /// That leaders are late is told so often at most.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -48,6 +55,8 @@ pub struct Engine {
     /// For instances between two calls.
     room: Arc<Semaphore>,
     beside: Arc<Places>,
+    /// The number of leaders.
+    leaders: Arc<AtomicU32>,
     /// When it was told last that leaders are late.
     told: Arc<Mutex<Option<Instant>>>,
     /// None: guests are never interrupted.
@@ -99,7 +108,19 @@ impl Engine {
         let (places, beside) = (places(calls), places(calls / 2));
         let room = Arc::new(Semaphore::new(RESTING.into()));
         let (ticker, told, handlers) = (Some(ticker), Arc::default(), Arc::default());
-        Ok(Self { wasmtime, brief, handlers, places, room, beside, told, ticker, uncached })
+        let leaders = Arc::default();
+        Ok(Self {
+            wasmtime,
+            brief,
+            handlers,
+            places,
+            room,
+            beside,
+            leaders,
+            told,
+            ticker,
+            uncached,
+        })
     }
 
     /// Why compiled code is not cached although there is a directory for it: others could write there, or it was named
@@ -152,6 +173,18 @@ impl Engine {
         news
     }
 
+    /// Counts one leader more, as long as the returned value is kept.
+    pub(super) fn leads(&self) -> Leads {
+        self.leaders.fetch_add(1, Ordering::Relaxed);
+        Leads(self.leaders.clone())
+    }
+
+    /// Returns the interval at which each leader may read its orders. None: as it wants to.
+    pub(super) fn orders_interval(&self) -> Option<Duration> {
+        let interval = Duration::from_secs(1) * self.leaders.load(Ordering::Relaxed) / ORDER_READS;
+        Some(interval).filter(|interval| *interval > ORDERS_EVERY)
+    }
+
     /// Waits until one more request may go out beside the steps. Kept until it is answered.
     pub(super) async fn beside(&self, urgency: Urgency) -> Place {
         self.beside.get(urgency).await
@@ -177,6 +210,15 @@ impl Engine {
             Some(ticker) => ticker.interrupting(&self.wasmtime, deadline, guest).await,
             None => guest.await,
         }
+    }
+}
+
+/// A leader on an engine.
+pub(super) struct Leads(Arc<AtomicU32>);
+
+impl Drop for Leads {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -227,6 +269,17 @@ fn pool() -> InstanceAllocationStrategy {
 mod tests {
     use super::*;
     use futures_util::FutureExt as _;
+
+    #[test]
+    fn all_leaders_together_read_orders_50_times_a_second() {
+        let engine = Engine::with_cache(None).unwrap();
+        let mut leaders: Vec<_> = (0..500).map(|_| engine.leads()).collect();
+        assert_eq!(engine.orders_interval(), None);
+        leaders.extend((0..4_500).map(|_| engine.brief().leads()));
+        assert_eq!(engine.orders_interval(), Some(Duration::from_secs(100)));
+        leaders.truncate(1_000);
+        assert_eq!(engine.orders_interval(), Some(Duration::from_secs(20)));
+    }
 
     #[test]
     fn with_few_descriptors_there_are_few_calls_at_a_time() {

@@ -1,5 +1,6 @@
 //! What the host knows of a candidate by its newest step: how urgent the next one is, and whether it comes too late.
 
+use super::engine::{Engine, Leads};
 use crate::contract::{Role, types};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ pub(super) struct LastStep {
     due: Duration,
     /// How late it began as that of a candidate with a lease, where that is to be told.
     pub late: Option<Duration>,
+    /// Set while the candidate leads by its report.
+    leads: Option<Leads>,
 }
 
 impl LastStep {
@@ -47,9 +50,17 @@ impl LastStep {
         self.due = after(report.again_in).max(over);
     }
 
+    /// Counts the candidate among the leaders on `engine` if it leads by this report.
+    pub(super) fn count(&mut self, report: &types::Report, engine: &Engine) {
+        self.leads = match report.role {
+            Role::Leading(_) => self.leads.take().or_else(|| Some(engine.leads())),
+            _ => None,
+        };
+    }
+
     /// It came to nothing, and the candidate to its end.
     pub(super) fn failed(&mut self) {
-        self.holds_until = None;
+        (self.holds_until, self.leads) = (None, None);
     }
 
     pub(super) fn waited(&self) -> Option<Duration> {

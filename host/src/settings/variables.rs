@@ -28,6 +28,9 @@ pub mod names {
     /// Set to `true`, the work has no timer, and runs for triggers only. For programs, not for people.
     pub const ON_TRIGGER: &str = tenure_core::Settings::ON_TRIGGER;
 
+    /// How often a leader reads orders: a duration, or `never`. For programs, not for people.
+    pub const ORDERS: &str = tenure_core::Settings::ORDERS;
+
     /// How the names of all settings begin, those of the credentials too, which are the component's
     /// business alone.
     pub const PREFIXES: [&str; 3] = ["TENURE_", "AZURE_", "IDENTITY_"];

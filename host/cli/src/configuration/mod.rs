@@ -109,6 +109,7 @@ impl Configuration {
         this.settings.set(names::WHILE_LEADING, "true");
         // It is told by the exit code that the command failed, and there is no next turn.
         this.settings.set(names::MAX_FAILURES, "0");
+        this.settings.set(names::ORDERS, "never");
         for (name, usual) in [(names::NAME, default_name()), (names::POLL, LOCK_POLL.to_owned())] {
             if this.settings.get(name).is_none() {
                 this.settings.set(name, usual);
@@ -191,6 +192,7 @@ impl Configuration {
     pub(super) fn of_reset_slot(line: &CommandLine) -> Self {
         let mut this = Self::of_operator(line);
         this.settings.set(NAME.variable, "tenure reset-slot");
+        this.settings.set(names::ORDERS, "never");
         // It is to win before the others look again, and sends nothing beside its steps, which beats need.
         this.clear(&[&MAX_TENURE, &FAILOVER]);
         this.settings.set(POLL.variable, "500ms");
