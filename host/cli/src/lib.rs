@@ -103,6 +103,7 @@ fn obey() -> ExitCode {
         Command::Status => with_runtime(1, |runtime| runtime.block_on(status::status(line))),
         Command::Reshare => with_runtime(1, |runtime| runtime.block_on(repair::reshare(line))),
         Command::ResetSlot => with_runtime(1, |runtime| runtime.block_on(repair::reset_slot(line))),
+        Command::Transfer => with_runtime(1, |runtime| runtime.block_on(orders::transfer(line))),
         Command::Trigger => with_runtime(1, |runtime| runtime.block_on(orders::trigger(line))),
         Command::Break => with_runtime(1, |runtime| runtime.block_on(repair::break_lease(line))),
         #[cfg(unix)]

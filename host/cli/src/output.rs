@@ -59,8 +59,13 @@ pub(super) fn eprint(text: impl Display) {
 
 /// Says why, and ends with the exit code for it.
 pub(super) fn fail(problem: impl Display) -> ExitCode {
+    fail_with(UNUSABLE, problem)
+}
+
+/// Writes why to standard error, and returns this exit code.
+pub(super) fn fail_with(code: u8, problem: impl Display) -> ExitCode {
     eprint(format_args!("tenure: {problem}\n"));
-    ExitCode::from(UNUSABLE)
+    ExitCode::from(code)
 }
 
 /// Says why the system does not let the program begin, and ends with the exit code for it.

@@ -42,6 +42,11 @@ impl Understood {
             }
             None => true,
         });
+        if settings.orders.is_some() && !settings.election.may_have_side_blobs() {
+            let detail = "the name of the election's blob is too long for a second blob beside it, so this candidate takes \
+                          no orders (tenure transfer, tenure trigger); use a shorter name";
+            notes.push(detail.to_owned());
+        }
         let (name, origin) = (settings.account.name(), settings.account.origin());
         Self {
             election: settings.election.to_string(),

@@ -128,7 +128,7 @@ mod tests {
             ("tenure_lease", Some("TENURE_LEASE")),
             ("TENURE_ELECTON", Some("TENURE_ELECTION")),
             ("TENURE_CONECTION_STRNG_FILE", None),
-            ("TENURE_CONNECTON_STRING_FIL", Some("TENURE_CONNECTION_STRING_FILE")),
+            ("TENURE_HANDLR_CA_FIL", Some("TENURE_HANDLER_CA_FILE")),
             ("TENURE_POLL", None),
             ("TENURE_TERM", None),
             ("TENURE_HANDLER_URL", None),

@@ -175,8 +175,24 @@ It asks for confirmation first. `tenure status` shows the progress.
 Exit codes: 0 the new number was requested, was requested before, or is already in force; 1 it was not requested, or \
 that is not known; 2 something was wrong with the settings, the plan could not be read or there is none yet, or it was not confirmed.";
 
+pub(super) const TRANSFER_HELP: &str = "\
+It writes an order to a small blob beside the election's, BLOB.orders, and notifies the leader at the address that it \
+put on record. That needs permission to write there. The leader reads its orders every 10 s. It obeys an order of its \
+own term that is at most a minute old. A later transfer replaces one that has not begun.
+
+With --to, the running turn ends within its grace, and the candidate of that name leads next, with no other leader in \
+between. If that candidate does not announce itself, the leader stays. Without --to, the leader resigns: any \
+candidate may lead next.
+
+  tenure transfer jobs/backup --to vm2
+
+Locks and single invocations take no orders.
+
+Exit codes: 0 the leadership has moved; 1 the order was refused or failed, and the leader stays; 2 the result is not \
+known, or a setting is wrong; 3 the leader changed before it obeyed.";
+
 pub(super) const TRIGGER_HELP: &str = "\
-It writes a trigger to a small blob beside the election's, BLOB.trigger, and notifies the leader at the address that \
+It writes a trigger to a small blob beside the election's, BLOB.orders, and notifies the leader at the address that \
 it put on record. That needs permission to write there.
 
 The turn is claimed like any other, after the one that runs, and before slots that wait. It is run once, or with \

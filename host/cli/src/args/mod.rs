@@ -17,7 +17,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use help::{
     BREAK_HELP, CHECK_HELP, EXAMPLES, LOCK_HELP, OBSERVE_HELP, RESET_SLOT_HELP, RESHARE_HELP,
-    RUN_HELP, STATUS_HELP, TRIGGER_HELP,
+    RUN_HELP, STATUS_HELP, TRANSFER_HELP, TRIGGER_HELP,
 };
 use std::ffi::OsString;
 
@@ -29,7 +29,7 @@ const DOCUMENTATION: &str = concat!("Documentation: ", env!("CARGO_PKG_REPOSITOR
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Run:", &["run", "lock", "observe", "check"]),
     ("See:", &["status"]),
-    ("Operate:", &["trigger"]),
+    ("Operate:", &["trigger", "transfer"]),
     ("Repair:", &["reshare", "break", "reset-slot"]),
     ("Platforms:", &["compose"]),
     ("Try:", &["store", "demo"]),
@@ -64,6 +64,9 @@ pub(super) enum Command {
     /// Runs a turn now, outside the schedule
     #[command(after_long_help = TRIGGER_HELP)]
     Trigger,
+    /// Moves the leadership to another candidate
+    #[command(after_long_help = TRANSFER_HELP)]
+    Transfer,
     /// Changes the number of shares
     #[command(after_long_help = RESHARE_HELP)]
     Reshare,
@@ -252,6 +255,7 @@ mod tests {
             ("stat", "status"),
             ("Chekc", "check"),
             ("reset", "reset-slot"),
+            ("transfr", "transfer"),
             ("hlep", "help"),
         ] {
             let told = refused(&format!("tenure {word}"));

@@ -217,8 +217,6 @@ async fn no_part_of_a_token_before_the_host_of_an_address_is_shown() {
     let text = crate::complaint::report(&configuration.complaints);
     assert!(text.contains("--listen …@host") && text.contains("--listen-host …@host"), "{text}");
     assert!(!text.contains("c2VjcmV0"), "{text}");
-    let problem = crate::steer::listener("c2VjcmV0@host").unwrap_err();
-    assert!(problem.contains("\"…@host\""), "{problem}");
 }
 
 fn file(content: &str) -> tempfile::NamedTempFile {

@@ -1,7 +1,9 @@
-//! Orders through the storage account: `tenure trigger`.
+//! Orders through the storage account: `tenure transfer` and `tenure trigger`.
 
+mod transfer;
 mod trigger;
 
+pub(super) use transfer::transfer;
 pub(super) use trigger::trigger;
 
 use super::complaint::printable;

@@ -2,7 +2,7 @@
 
 use super::{Failure, Operator, poll, random_id};
 use crate::configuration::Configuration;
-use crate::output::{eprint, fail, refuse, say};
+use crate::output::{fail, fail_with, refuse, say};
 use crate::settings::CommandLine;
 use crate::settings::table::{ID, TRIGGER_WAIT};
 use std::mem::discriminant;
@@ -71,10 +71,10 @@ pub(crate) async fn trigger(line: &CommandLine) -> ExitCode {
         Err(trouble) => {
             let trouble = trouble.map(|why| format!(" ({why})")).unwrap_or_default();
             let wait = format_duration(wait);
-            eprint(format_args!(
-                "tenure: the turn for trigger {id} was not over within {wait}{trouble}; ask again with --id {id}\n"
-            ));
-            ExitCode::from(NOT_YET)
+            let why = format_args!(
+                "the turn for trigger {id} was not over within {wait}{trouble}; ask again with --id {id}"
+            );
+            fail_with(NOT_YET, why)
         }
     }
 }

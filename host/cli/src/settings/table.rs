@@ -17,13 +17,33 @@ const RUN_AND_OBSERVE: &[&str] = &["run", "check", "observe"];
 const LASTING: &[&str] = &["run", "check", "lock", "observe"];
 const RUN_AND_LOOKS: &[&str] = &["run", "check", "lock", "observe", "status"];
 /// Those that read the file.
-const OF_THE_FILE: &[&str] =
-    &["run", "check", "lock", "observe", "status", "reshare", "reset-slot", "trigger", "break"];
+const OF_THE_FILE: &[&str] = &[
+    "run",
+    "check",
+    "lock",
+    "observe",
+    "status",
+    "reshare",
+    "reset-slot",
+    "transfer",
+    "trigger",
+    "break",
+];
 /// Those that can answer in JSON.
 const TELLING: &[&str] = &["check", "status"];
 /// Those that meet an election.
-const ALL: &[&str] =
-    &["run", "check", "lock", "observe", "status", "reshare", "reset-slot", "trigger", "break"];
+const ALL: &[&str] = &[
+    "run",
+    "check",
+    "lock",
+    "observe",
+    "status",
+    "reshare",
+    "reset-slot",
+    "transfer",
+    "trigger",
+    "break",
+];
 
 /// What most rows have.
 const ROW: Setting = Setting {
@@ -550,6 +570,18 @@ settings! {
         variable: "TENURE_TICK_OPEN", default: "false",
         help: "With true, anybody may call /tick. Without it, only callers with the token may",
         heading: INVOCATION, ..VARIABLE
+    };
+    TO = Setting {
+        name: "to", kind: Kind::Text("NAME"), commands: &["transfer"], default: "any other candidate",
+        help: "The name of the candidate that leads next", advice: "name the successor",
+        heading: OTHERS, ..ROW
+    };
+    TRANSFER_WAIT = Setting {
+        name: "wait", kind: Kind::Duration, commands: &["transfer"],
+        range: Range::Durations(seconds(1)..=seconds(DAY)), default: "2m",
+        help: "How long to wait for the result",
+        advice: "give a time like 2m",
+        heading: OTHERS, ..ROW
     };
     WAIT = Setting {
         name: "wait", kind: Kind::Duration, commands: &["lock"],
