@@ -19,6 +19,7 @@ pub mod identity;
 pub mod killed_calls;
 pub mod locks;
 pub mod measure;
+pub mod orders;
 pub mod outsider;
 pub mod platform;
 pub mod port;
@@ -30,6 +31,7 @@ pub mod sink;
 pub mod store;
 pub mod token;
 pub mod tools;
+pub mod transfers;
 pub mod trials;
 pub mod triggers;
 

@@ -4,17 +4,16 @@
 //! the same id until it is done, now and then also after that.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, kill_process};
-use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
+use crate::orders::{self, leader};
 use crate::{Candidate, Group, Sink, Store, reserved};
 
 /// No trigger takes so long.
@@ -158,17 +157,6 @@ fn start(
     Candidate::spawn(&name, group.command(&name, &more, &["sh", "-c", WORK, &written]))
 }
 
-/// The one that was elected last of those that run.
-fn leader(seats: &[Candidate]) -> Option<usize> {
-    let newest = |seat: &Candidate| {
-        let lines = seat.lines();
-        let last = lines.iter().rfind(|line| ["elected", "stood-down"].contains(&line.name()))?;
-        (last.name() == "elected").then(|| last.term())
-    };
-    let terms = seats.iter().enumerate().filter_map(|(index, seat)| Some((newest(seat)?, index)));
-    terms.max().map(|(_, index)| index)
-}
-
 /// Until it is placed; every seventh once more.
 async fn place(group: &Group, number: u32) -> Result<()> {
     let again = if number.is_multiple_of(7) { 2 } else { 1 };
@@ -182,7 +170,8 @@ async fn trigger(group: &Group, number: u32, more: &[&str]) -> Result<()> {
     let id = format!("t{number}");
     let tried = async {
         loop {
-            let (code, told) = command(group, &id, more).await?;
+            let arguments = ["trigger", &group.election, "--id", &id];
+            let (code, told) = orders::operate(group, &[&arguments, more].concat()).await?;
             match code {
                 // It waits, had its turn, or none will be.
                 Some(0 | 3) => return Ok(()),
@@ -193,18 +182,4 @@ async fn trigger(group: &Group, number: u32, more: &[&str]) -> Result<()> {
         }
     };
     timeout(GIVE_UP, tried).await.with_context(|| format!("{id} is not placed"))?
-}
-
-/// `tenure trigger`: its exit code, and what it said.
-///
-/// # Errors
-/// The program cannot be started.
-pub async fn command(group: &Group, id: &str, more: &[&str]) -> Result<(Option<i32>, String)> {
-    let program: &PathBuf = &group.program;
-    let mut command = Command::new(program);
-    command.args(["trigger", &group.election, "--id", id]).args(more);
-    group.access.give(&mut command);
-    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await?;
-    let said = [output.stdout, output.stderr].concat();
-    Ok((output.status.code(), String::from_utf8_lossy(&said).into_owned()))
 }

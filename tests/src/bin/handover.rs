@@ -16,14 +16,10 @@ use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
 use rustix::process::{Signal, kill_process};
 use tenure_tests::measure::{Spread, Table, load};
-use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Line, Proxy, Sink, Store};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Line, Proxy, Sink, Store, orders};
 use tokio::time::sleep;
 
 const GIVE_UP: Duration = Duration::from_secs(60);
-
-const TOKEN: &str = "a-token-for-this-measurement";
 
 #[derive(Parser)]
 #[command(about = "Measures how long a handover leaves an election without a leader")]
@@ -48,7 +44,7 @@ enum Kind {
 
 fn main() -> Result<ExitCode> {
     // The candidates are this program too: it is the only one that is surely built.
-    if std::env::args().nth(1).is_some_and(|first| first == "run") {
+    if std::env::args().nth(1).is_some_and(|first| ["run", "transfer"].contains(&first.as_str())) {
         return Ok(tenure_cli::main());
     }
     let arguments = Arguments::parse();
@@ -152,11 +148,7 @@ impl Seat {
 
 fn begin(name: &str, listen: &str, group: &Group, access: &Access) -> Result<Candidate> {
     let address = format!("http://{listen}");
-    let token = format!("{TOKEN}\n");
-    let file = std::env::temp_dir().join(format!("tenure-handover-{}", std::process::id()));
-    std::fs::write(&file, token)?;
-    let file = file.to_str().context("a strange folder")?;
-    let more = ["--listen", listen, "--address", &address, "--control-token-file", file];
+    let more = ["--listen", listen, "--address", &address];
     group.start_with(name, access, BEAT_HANDLER.as_ref(), &more)
 }
 
@@ -205,20 +197,13 @@ impl Pair {
         self.settle().await
     }
 
-    /// An order to hand over. The same.
+    /// `tenure transfer`, from the start of the command on. The same.
     async fn transfer(&mut self) -> Result<[Duration; 2]> {
         let to = self.seats[1 - self.leader].name;
-        let listen = &self.seats[self.leader].listen;
         let began = Instant::now();
-        let mut stream = TcpStream::connect(listen).await?;
-        let request = format!(
-            "POST /transfer?to={to} HTTP/1.1\r\nhost: {listen}\r\nauthorization: Bearer {TOKEN}\r\n\
-             connection: close\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        ensure!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+        let arguments = ["transfer", "--election", &self.group.election, "--to", to];
+        let (code, told) = orders::operate(&self.group, &arguments).await?;
+        ensure!(code == Some(0), "{told}");
         let times = self.succeeded(began).await?;
         self.settle().await?;
         Ok(times)

@@ -1,6 +1,5 @@
 //! Who is compared, and how a candidate of each is started.
 
-use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command as Recipe;
@@ -8,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use tempfile::NamedTempFile;
 use tenure_store::sas::Scope;
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
@@ -111,7 +109,7 @@ impl Contender {
         let (version, start) = match self {
             Self::Tenure | Self::TenureWatch | Self::TenureFailover => {
                 let version = format!("Tenure {}", env!("CARGO_PKG_VERSION"));
-                (version, Start::Tenure(token_file()?))
+                (version, Start::Tenure)
             }
             Self::Sample => ("Microsoft's sample, played by this program".into(), Start::Sample),
             Self::SdkRust => {
@@ -174,8 +172,7 @@ pub struct Ready {
 
 #[derive(Debug)]
 enum Start {
-    /// With the file that holds the token for their addresses.
-    Tenure(NamedTempFile),
+    Tenure,
     Sample,
     Sdk(Recipe),
     Server(Recipe, Box<Server>),
@@ -229,8 +226,8 @@ impl Ready {
             patient: false,
         };
         let mut command = match &self.start {
-            Start::Tenure(token) => {
-                let more = self.contender.options(self.setting.failover, token.path())?;
+            Start::Tenure => {
+                let more = self.contender.options(self.setting.failover)?;
                 let more: Vec<_> = more.iter().map(String::as_str).collect();
                 group().component(name, &Access::with(through), BEAT_HANDLER.as_ref(), &more)
             }
@@ -266,27 +263,17 @@ impl Ready {
 
 impl Contender {
     /// What `tenure run` is told beside the election and the work.
-    fn options(self, failover: u8, token: &Path) -> Result<Vec<String>> {
+    fn options(self, failover: u8) -> Result<Vec<String>> {
         Ok(match self {
             Self::TenureFailover => vec![format!("--failover={failover}s")],
             Self::TenureWatch => {
                 // Free, and known to the others before it listens.
                 let listen = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-                vec![
-                    format!("--listen={listen}"),
-                    format!("--address=http://{listen}"),
-                    format!("--control-token-file={}", token.display()),
-                ]
+                vec![format!("--listen={listen}"), format!("--address=http://{listen}")]
             }
             _ => Vec::new(),
         })
     }
-}
-
-fn token_file() -> Result<NamedTempFile> {
-    let mut file = NamedTempFile::new()?;
-    writeln!(file, "a-token-for-this-comparison")?;
-    Ok(file)
 }
 
 /// Installs something, which may take minutes.

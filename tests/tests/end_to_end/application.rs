@@ -337,9 +337,9 @@ async fn an_observer_of_a_file_answers_for_each_election() {
     let term = ada.leads().await;
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("tenure.toml");
-    // It is the file of candidates, with the work and what they are steered by.
+    // The file is for candidates, with their work.
     let text = format!(
-        "control-token-file = \"no-such-file\"\n[[election]]\nelection = \"{}\"\nno-work = true\n\
+        "[[election]]\nelection = \"{}\"\nno-work = true\n\
          [[election]]\nelection = \"{}-other\"\nevery = \"1h\"\ncommand = [\"/bin/false\"]\n",
         stage.group.election, stage.group.election
     );

@@ -6,7 +6,6 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use tempfile::NamedTempFile;
 use tenure_store::sas::Scope;
 use tenure_tests::credential::with_sas;
 use tenure_tests::{
@@ -18,15 +17,12 @@ use tokio::time::timeout;
 /// For what has no bound of its own, on a busy machine.
 const SOON: Duration = tenure_tests::PATIENCE;
 
-const TOKEN: &str = "a-token-of-operators-0123456789";
-
 /// Ends well, unless its trigger has a bad name, or one that takes its time.
 const WORK: &str = r#"echo "ran for $TENURE_TRIGGER"; case "$TENURE_TRIGGER" in bad*) exit 3;; long*) sleep 600;; esac"#;
 
 struct Stage {
     _store: Store,
     group: Group,
-    token: NamedTempFile,
 }
 
 impl Stage {
@@ -37,9 +33,7 @@ impl Stage {
         group.timer = ["--every", "24h"];
         group.patient = true;
         group.warm_up().await.unwrap();
-        let mut token = NamedTempFile::new().unwrap();
-        writeln!(token, "{TOKEN}").unwrap();
-        Self { _store: store, group, token }
+        Self { _store: store, group }
     }
 
     async fn embedded() -> Self {
@@ -53,11 +47,11 @@ impl Stage {
         Candidate::spawn(name, command).unwrap()
     }
 
-    /// A candidate with a listener. By this address others reach it, and it takes orders.
+    /// A candidate with a listener, which hints reach at this address.
     async fn open(&self, name: &str, more: &[&str]) -> (Candidate, String) {
         let listen = reserved().unwrap().to_string();
-        let (address, token) = (format!("http://{listen}"), self.token.path().to_str().unwrap());
-        let all = ["--listen", &listen, "--address", &address, "--control-token-file", token];
+        let address = format!("http://{listen}");
+        let all = ["--listen", &listen, "--address", &address];
         (self.hidden(name, &[&all, more].concat()), address)
     }
 
@@ -170,37 +164,6 @@ async fn has_its_turn(stage: &Stage) {
     ada.line("line of the work", 0, SOON, ran).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_leaders_listener_takes_a_trigger_from_who_has_the_token() {
-    let stage = Stage::embedded().await;
-    let (ada, leads) = stage.open("ada", &[]).await;
-    ada.event("elected", SOON).await;
-    let (ben, follows) = stage.open("ben", &[]).await;
-    ben.event("following", SOON).await;
-    // It knows nothing of the account.
-    let at = async |at: &str, token: &str, more: &[&str]| {
-        let mut command = Command::new(PROGRAM);
-        command.args(["trigger", "--at", at]).args(more).env("TENURE_CONTROL_TOKEN", token);
-        ended(command).await
-    };
-    for (id, expected) in [("good-1", 0), ("bad-1", 3), ("good-1", 0)] {
-        let (code, said) = at(&leads, TOKEN, &["--id", id, "--wait", "60s"]).await;
-        assert_eq!(code, expected, "{said}\n{}", ada.transcript());
-    }
-    assert_eq!((turns(&ada, "good-1"), turns(&ada, "bad-1")), (1, 1), "{}", ada.transcript());
-    for (where_to, token, id, words) in [
-        (&leads, "another-token-0123456789", "x", "the control token is missing or wrong"),
-        (&follows, TOKEN, "x", "this candidate does not lead; ada leads at http://"),
-        (&leads, TOKEN, "a b", "1 to 64 letters"),
-        (&leads, "", "x", "no control token is given"),
-    ] {
-        let (code, said) = at(where_to, token, &["--id", id]).await;
-        assert_eq!(code, 2, "{said}");
-        assert!(said.contains(words), "{said}");
-    }
-    assert_eq!(ada.count("turn-started"), 2, "{}", ada.transcript());
-}
-
 /// It waits on the blob, whoever leads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trigger_waits_for_the_next_leader() {
@@ -210,16 +173,13 @@ async fn a_trigger_waits_for_the_next_leader() {
     ada.terminate(SOON).await.unwrap();
     let (code, said) = stage.of_election(&["--id", "later"]).await;
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("nobody leads now, and the next leader runs it.\n"), "{said}");
+    assert!(said.contains("there is no leader now. The next leader runs it.\n"), "{said}");
     let ben = stage.hidden("ben", &[]);
     begins(&ben, "later").await;
     let (code, said) = stage.of_election(&["--id", "later", "--wait", "60s"]).await;
     assert_eq!(code, 0, "{said}");
     let (code, said) = stage.of_election(&["--id", "another"]).await;
-    assert!(
-        code == 0 && said.contains("ben leads, and looks for triggers once a minute"),
-        "{said}"
-    );
+    assert!(code == 0 && said.contains("ben leads, and looks for orders every 10 s"), "{said}");
     assert_eq!((turns(&ada, "later"), turns(&ben, "later")), (0, 1), "{}", ben.transcript());
 }
 
@@ -253,7 +213,7 @@ async fn work_without_a_timer_runs_once_for_each_trigger_also_for_one_before_any
     stage.group.timer = ["--delivery", "at-most-once"];
     let (code, said) = stage.of_election(&["--id", "release-42"]).await;
     assert!(code == 0 && said.contains("release-42 waits for its turn"), "{said}");
-    assert!(said.contains("nobody leads now"), "{said}");
+    assert!(said.contains("there is no leader now"), "{said}");
     let mut ada = stage.hidden("ada", &[]);
     begins(&ada, "release-42").await;
     let (code, said) = stage.of_election(&["--id", "release-42", "--wait", "60s"]).await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Proxy, Sink, Store, reserved};
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Proxy, Sink, Store, orders, reserved};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -21,13 +21,10 @@ const SOON: Duration = tenure_tests::PATIENCE;
 const POLL: [&str; 2] = ["--poll", "60s"];
 const LEAST: Duration = Duration::from_secs(30);
 
-const TOKEN: &str = "a-token-of-operators-0123456789";
-
 struct Stage {
     store: Store,
     _sink: Sink,
     group: Group,
-    token: tempfile::NamedTempFile,
 }
 
 impl Stage {
@@ -38,15 +35,12 @@ impl Stage {
         group.turn_ms = 1;
         group.patient = true;
         group.warm_up().await.unwrap();
-        let token = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(token.path(), TOKEN).unwrap();
-        Self { store, _sink: sink, group, token }
+        Self { store, _sink: sink, group }
     }
 
     /// A candidate that listens there and has this address on record while it leads.
     fn start(&self, name: &str, listen: &str, address: &str) -> Candidate {
-        let token = self.token.path().to_str().unwrap();
-        let own = ["--listen", listen, "--address", address, "--control-token-file", token];
+        let own = ["--listen", listen, "--address", address];
         self.group.start(name, &[&own[..], &POLL].concat()).unwrap()
     }
 
@@ -66,14 +60,13 @@ impl Stage {
         timeout(SOON, asks.wait_for(|asked| *asked)).await.unwrap().unwrap();
         // By now that is answered too.
         assert_eq!(send(&listen, "GET /leader").await, "200");
-        Watched { leader, follower, listen, next_poll: polled + LEAST, _proxy: proxy }
+        Watched { leader, follower, next_poll: polled + LEAST, _proxy: proxy }
     }
 }
 
 struct Watched {
     leader: Candidate,
     follower: Candidate,
-    listen: String,
     /// Not before.
     next_poll: std::time::Instant,
     _proxy: Proxy,
@@ -82,9 +75,7 @@ struct Watched {
 /// The status of the answer.
 async fn send(to: &str, what: &str) -> String {
     let mut stream = tokio::net::TcpStream::connect(to).await.unwrap();
-    let request = format!(
-        "{what} HTTP/1.1\r\nhost: {to}\r\nauthorization: Bearer {TOKEN}\r\nconnection: close\r\n\r\n"
-    );
+    let request = format!("{what} HTTP/1.1\r\nhost: {to}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
@@ -105,7 +96,11 @@ async fn a_leader_that_ends_is_replaced_before_the_next_poll() {
 async fn a_successor_hears_that_it_is_named_and_that_it_leads() {
     let stage = Stage::new().await;
     let watched = stage.watched().await;
-    assert_eq!(send(&watched.listen, "POST /transfer?to=ben").await, "202");
+    let (code, told) =
+        orders::operate(&stage.group, &["transfer", &stage.group.election, "--to", "ben"])
+            .await
+            .unwrap();
+    assert_eq!(code, Some(0), "{told}");
     let elected = watched.follower.event("elected", SOON).await.at;
     assert!(elected < watched.next_poll, "{}", watched.follower.transcript());
     let stood_down = watched.leader.event("stood-down", SOON).await;

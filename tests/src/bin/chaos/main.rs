@@ -8,6 +8,7 @@
 //! ```
 //!
 //! With `--triggers N` it asks for N turns under each rule of delivery, while leaders are killed, and nothing else.
+//! With `--transfers N` it gives N orders to move the leadership, while leaders are killed, and nothing else.
 //! With `--calls N` it kills N leaders in the middle of a webhook call of 64 KiB, one after the other, and nothing else.
 //!
 //! Round N of seed S is round 1 of seed S + N - 1. Ends with 1 when tenure broke a bound or a
@@ -23,8 +24,9 @@ use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum, value_parser};
 use tenure_core::Failover;
 use tenure_tests::chaos::{Kind, Mix, Plan, Setting, round};
+use tenure_tests::measure::Spread;
 use tenure_tests::measure::load;
-use tenure_tests::{Store, baseline, killed_calls, triggers};
+use tenure_tests::{Store, baseline, killed_calls, transfers, triggers};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -58,8 +60,11 @@ struct Arguments {
     /// Instead of rounds: so many triggers under each rule of delivery, while a leader is killed every 3 s
     #[arg(long, value_parser = value_parser!(u32).range(1..=100_000))]
     triggers: Option<u32>,
+    /// Instead of rounds: so many orders to move the leadership, while a leader is killed every 20 s
+    #[arg(long, conflicts_with = "triggers", value_parser = value_parser!(u32).range(1..=100_000))]
+    transfers: Option<u32>,
     /// Instead of rounds: kills so many leaders in the middle of a webhook call of 64 KiB
-    #[arg(long, conflicts_with = "triggers", value_parser = value_parser!(u32).range(1..=10_000))]
+    #[arg(long, conflicts_with_all = ["triggers", "transfers"], value_parser = value_parser!(u32).range(1..=10_000))]
     calls: Option<u32>,
     /// One JSON object instead of a table
     #[arg(long)]
@@ -121,6 +126,32 @@ async fn triggers(program: &str, store: &Store, count: u32) -> Result<ExitCode> 
     Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+async fn transfers(program: &str, store: &Store, count: u32) -> Result<ExitCode> {
+    let tally = transfers::round(program, store, count, Duration::from_secs(20)).await?;
+    println!(
+        "{count} transfers, {} leaders killed, {} terms given up; outcomes {:?}",
+        tally.killed, tally.given_up, tally.outcomes
+    );
+    for (name, took) in ["with a hint", "without a hint"].into_iter().zip(&tally.took) {
+        let spread: Spread = took.iter().copied().collect();
+        if spread.len() > 0 {
+            let [p50, p99] = [0.5, 0.99].map(|share| spread.quantile(share));
+            println!(
+                "from order to effect, {name}: {} times, p50 {p50:.1?}, p99 {p99:.1?}",
+                spread.len()
+            );
+        }
+    }
+    let is_broken = tally.is_broken();
+    if is_broken {
+        let transfers::Tally { lost, unordered, repeated, .. } = tally;
+        println!(
+            "BROKEN: lost {lost:?}, without an order {unordered:?}, obeyed twice {repeated:?}"
+        );
+    }
+    Ok(if is_broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
 async fn calls(program: &str, store: &Store, count: u32) -> Result<ExitCode> {
     let mut broken = false;
     let (mut unread, mut completed) = (0, 0);
@@ -153,6 +184,9 @@ async fn chaos(arguments: &Arguments) -> Result<ExitCode> {
     let program = program.to_str().context("the program has a strange name")?;
     if let Some(count) = arguments.triggers {
         return triggers(program, &store, count).await;
+    }
+    if let Some(count) = arguments.transfers {
+        return transfers(program, &store, count).await;
     }
     if let Some(count) = arguments.calls {
         return calls(program, &store, count).await;

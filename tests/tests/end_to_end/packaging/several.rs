@@ -3,7 +3,7 @@
 use crate::PROGRAM;
 use rustix::process::Signal;
 use serde_json::Value;
-use tenure_tests::{BEAT_HANDLER, Candidate, Group, Line, Sink, Store};
+use tenure_tests::{BEAT_HANDLER, Candidate, Group, Line, Sink, Store, orders};
 use tokio::process::Command;
 
 use super::stage::{SOON, file};
@@ -28,15 +28,13 @@ async fn each_election_has_its_own_candidate_and_all_are_left_together() {
     group.warm_up().await.unwrap();
     let (container, _) = group.election.split_once('/').unwrap();
     let [first, second] = ["first", "second"].map(|blob| format!("{container}/{blob}"));
-    let (folder, file) = file(&format!(
-        "control-token-file = \"token\"\nlog = \"json\"\nlisten = \"127.0.0.1:0\"\nevery = \"1s\"\nname = \"ada\"\n\
+    let (_folder, file) = file(&format!(
+        "log = \"json\"\nlisten = \"127.0.0.1:0\"\nevery = \"1s\"\nname = \"ada\"\n\
          [[election]]\nelection = \"{first}\"\ncommand = [\"/bin/sh\", \"-c\", \"echo one\"]\n\
          [[election]]\nelection = \"{second}\"\nname = \"ben\"\nhandler = \"{BEAT_HANDLER}\"\n\
          allow-host = [\"{}\"]\nenv = {{ BEAT_URL = \"http://{0}/\", BEAT_FOR_MS = \"100\" }}\n",
         group.sink
     ));
-    let token = folder.path().join("token");
-    std::fs::write(&token, "c2VjcmV0LWNvbnRyb2wtdG9rZW4").unwrap();
     let mut command = Command::new(PROGRAM);
     command.arg("run").arg("--config").arg(&file);
     group.access.give(&mut command);
@@ -65,21 +63,10 @@ async fn each_election_has_its_own_candidate_and_all_are_left_together() {
     process.signal(Signal::USR1).unwrap();
 
     // An order reaches the candidate of its election, and no other.
-    let mut order = Command::new(PROGRAM);
-    order.args(["pause", "--at", &address, "--control-token-file"]).arg(&token);
-    let refused = order.output().await.unwrap();
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-    let told = String::from_utf8_lossy(&refused.stderr);
-    assert!(told.contains(&format!("add {first}, or {second}")), "{told}");
-    let mut order = Command::new(PROGRAM);
-    order.args(["pause", &first, "--at", &address]);
-    order.arg("--control-token-file").arg(&token);
-    group.access.give(&mut order);
-    let ordered = order.output().await.unwrap();
-    assert!(ordered.status.success(), "{ordered:?}");
-    assert!(String::from_utf8_lossy(&ordered.stdout).contains("ada was paused"), "{ordered:?}");
+    let (code, told) = orders::operate(&group, &["transfer", &first]).await.unwrap();
+    assert_eq!(code, Some(0), "{told}");
     process.line("end", 0, SOON, of(&first, "stood-down")).await;
-    assert!(!process.lines().iter().any(of(&second, "ordered")), "{}", process.transcript());
+    assert!(!process.lines().iter().any(of(&second, "stood-down")), "{}", process.transcript());
 
     let status = process.terminate(SOON).await.unwrap();
     assert_eq!(status.code(), Some(0), "{}", process.transcript());

@@ -1,14 +1,11 @@
 //! The page of a job that runs once a night.
 
 use super::*;
-use tempfile::NamedTempFile;
 use tenure_core::{Schedule, Timestamp};
 use tenure_tests::Outsider;
 use tenure_tests::needs;
 
 const NIGHTLY: &str = "cron 0 2 * * * Europe/Berlin";
-const TOKEN: &str = "a-token-of-operators-0123456789";
-
 /// The slots of the nights before now, the newest first.
 fn nights() -> Vec<Timestamp> {
     let (schedule, _) = Schedule::described(NIGHTLY).unwrap();
@@ -111,7 +108,6 @@ async fn the_page_of_a_nightly_job_tells_of_nights_and_not_of_minutes() {
     }
     let visible = "return ['unknown-turns', 'unseen'].map((id) => document.getElementById(id).checkVisibility())";
     assert_eq!(browser.run(visible, json!([])).await.unwrap(), json!([true, true]));
-    assert!(shown("no-orders").await.contains("no control token"));
 
     for (width, height, name) in [(1280, 800, "nightly"), (390, 844, "nightly-phone")] {
         for scheme in ["light", "dark"] {
@@ -136,111 +132,55 @@ async fn seen_lately(group: &Group) {
     list.put_metadata(&fields).await.unwrap();
 }
 
-/// A leader and a follower of a nightly job that take orders, and their pages.
-async fn steered(group: &Group, token: &NamedTempFile) -> [(Candidate, String); 2] {
-    let more = ["--listen", "127.0.0.1:0", "--poll", "1s", "--renew", "3s"];
-    let mut started = Vec::new();
-    for (name, event) in [("ada", "elected"), ("ben o'hara", "following")] {
-        let mut command = group.command(name, &more, &["/bin/true"]);
-        command.env("TENURE_CONTROL_TOKEN_FILE", token.path());
-        let mut candidate = Candidate::spawn(name, command).unwrap();
-        candidate.event(event, SOON).await;
-        let url = address(&candidate).await;
-        assert!(candidate.is_alive());
-        started.push((candidate, url));
-    }
-    started.try_into().unwrap()
-}
-
-async fn who_has_the_token_gives_orders_on_the_page_and_the_token_is_not_sent() {
+async fn the_page_shows_the_commands_to_copy() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let mut group = Group::new(PROGRAM, &store, &sink);
     group.timer = ["--cron", "0 2 * * *"];
     group.warm_up().await.unwrap();
-    let token = NamedTempFile::new().unwrap();
-    std::fs::write(token.path(), TOKEN).unwrap();
     seen_lately(&group).await;
-    let [(ada, of_ada), (ben, of_ben)] = steered(&group, &token).await;
+    let more = ["--listen", "127.0.0.1:0", "--poll", "1s", "--renew", "3s"];
+    let start =
+        |name: &str| Candidate::spawn(name, group.command(name, &more, &["/bin/true"])).unwrap();
+    let ada = start("ada");
+    ada.event("elected", SOON).await;
+    let ben = start("ben o'hara");
+    ben.event("following", SOON).await;
     let browser = Browser::start().await.unwrap();
-    let command = "document.getElementById('command')?.textContent";
-    let set = |id: &str, value: &str| {
-        let value = json!(value);
-        format!(
-            "const at = document.getElementById('{id}'); at.value = {value}; at.dispatchEvent(new Event('input'))"
-        )
-    };
     let election = &group.election;
+    let names =
+        "[...document.querySelectorAll('#successor option')].map((option) => option.value).join()";
+    let shown = |id: &str| format!("document.getElementById('{id}').textContent");
 
-    // A follower cannot hand over: the command finds the leader.
-    browser.open(&of_ben).await.unwrap();
-    let finds = format!("{command} === 'tenure transfer {election} --to=ada'");
-    browser.until(&finds, SOON).await.unwrap();
-    let disabled = "return document.getElementById('send').getAttribute('aria-disabled')";
-    assert_eq!(text(&browser, disabled).await, "true");
-    browser.run(&set("order", "pause"), json!([])).await.unwrap();
-    let own = of_ben.trim_end_matches('/');
-    let paused = format!("{command} === 'tenure pause {election} --at {own}'");
-    browser.until(&paused, SOON).await.unwrap();
-
+    // A leader is no successor, and cleo is known by the list of candidates.
+    browser.open(&address(&ben).await).await.unwrap();
+    browser.until(&format!("{names} === \",ben o'hara,cleo\""), SOON).await.unwrap();
+    browser.open(&address(&ada).await).await.unwrap();
+    browser.until(&format!("{names} === \",ben o'hara,cleo\""), SOON).await.unwrap();
+    let transfer = text(&browser, &format!("return {}", shown("transfer"))).await;
+    assert_eq!(transfer, format!("tenure transfer {election}"));
+    let trigger = text(&browser, &format!("return {}", shown("trigger"))).await;
+    assert_eq!(trigger, format!("tenure trigger {election}"));
     // No night is over: nothing is told of nights, not even that they are unknown.
     let nothing = "return ['past', 'unknown-turns'].map((id) => document.getElementById(id).checkVisibility())";
     assert_eq!(browser.run(nothing, json!([])).await.unwrap(), json!([false, false]));
-    assert_eq!(
-        text(&browser, "return document.getElementById('last').textContent").await.trim(),
-        "none yet"
-    );
 
-    // The leader's page: a name as somebody typed it, a wrong token, and the right one.
-    browser.open(&of_ada).await.unwrap();
-    browser.until(&format!("Boolean({command})"), SOON).await.unwrap();
-    browser.run(&set("chosen", "ben o'hara"), json!([])).await.unwrap();
-    let typed = text(&browser, &format!("return {command}")).await;
-    let at = of_ada.trim_end_matches('/');
-    let expected = format!("tenure transfer {election} '--to=ben o'\\''hara' --at {at}");
-    assert_eq!(typed, expected);
-    let seen = "window.sent = []; const real = fetch;
-        window.fetch = (path, more) => { sent.push(JSON.stringify([path, more])); return real(path, more); }";
-    browser.run(seen, json!([])).await.unwrap();
-    browser.run(&set("token", "another-token-of-operators"), json!([])).await.unwrap();
-    browser.click("#send").await.unwrap();
-    let said = "document.getElementById('ordered').textContent";
-    browser
-        .until(&format!("{said} === 'transfer: the control token is missing or wrong'"), SOON)
-        .await
-        .unwrap();
-    browser.picture("orders").await.unwrap();
-    browser.run(&set("token", TOKEN), json!([])).await.unwrap();
-    browser.click("#send").await.unwrap();
-    browser.until(&format!("{said}.startsWith('The order was accepted.')"), SOON).await.unwrap();
-    ben.event("elected", SOON).await;
-    let sent = browser.run("return sent", json!([])).await.unwrap().to_string();
-    assert!(sent.contains("proof=") && !sent.contains(TOKEN), "{sent}");
+    let choose = "const at = document.getElementById('successor');
+        at.value = \"ben o'hara\"; at.dispatchEvent(new Event('input'))";
+    browser.run(choose, json!([])).await.unwrap();
+    let transfer = text(&browser, &format!("return {}", shown("transfer"))).await;
+    assert_eq!(transfer, format!("tenure transfer {election} '--to=ben o'\\''hara'"));
+    browser.click("[data-copies=transfer]").await.unwrap();
+    browser.until(&format!("{} === 'Copied.'", shown("copied")), SOON).await.unwrap();
+    browser.picture("commands").await.unwrap();
+    // What was copied does what it says.
+    let mut shell = tokio::process::Command::new("sh");
+    let program = format!("tenure() {{ '{PROGRAM}' \"$@\"; }}; {transfer}");
+    shell.args(["-c", &program]).kill_on_drop(true);
+    group.access.give(&mut shell);
+    let done = shell.output().await.unwrap();
+    assert!(done.status.success(), "{done:?}");
     browser.until(&format!("{LEADER_NOW} === \"ben o'hara\""), SOON).await.unwrap();
-
-    // Paused, and back.
-    for (order, state) in [("pause", "Pause (it is paused)"), ("resume", "Pause")] {
-        browser.run(&set("order", order), json!([])).await.unwrap();
-        browser.click("#send").await.unwrap();
-        let told =
-            format!("document.querySelector('#order [value=pause]').textContent === '{state}'");
-        browser.until(&told, SOON).await.unwrap();
-        ada.line("ordered", 0, SOON, |line| line.event["order"] == order).await;
-    }
-
-    // Whoever never led can be chosen too, by the list of candidates, and is asked itself.
-    let choices =
-        "[...document.querySelectorAll('#choices option')].map((option) => option.value).join()";
-    browser.until(&format!("{choices} === \"ada,ben o'hara,cleo\""), SOON).await.unwrap();
-    browser.run(&set("order", "pause"), json!([])).await.unwrap();
-    assert_eq!(text(&browser, "return document.getElementById('chosen').value").await, "ada");
-    browser.run(&set("chosen", "cleo"), json!([])).await.unwrap();
-    let asked = format!("tenure pause {election} --at http://10.0.0.6:8080");
-    assert_eq!(text(&browser, &format!("return {command}")).await, asked);
-    assert_eq!(text(&browser, disabled).await, "true");
-    let why = text(&browser, "return document.getElementById('elsewhere').textContent").await;
-    assert_eq!(why, "This order must go to cleo itself: use the command.");
-    browser.run(&set("order", "transfer"), json!([])).await.unwrap();
-    browser.until(&format!("{choices} === \"ben o'hara,cleo\""), SOON).await.unwrap();
+    browser.until(&format!("{names} === ',ada,cleo'"), SOON).await.unwrap();
 
     for scheme in ["light", "dark"] {
         browser.play(390, 844, scheme).await.unwrap();
@@ -248,4 +188,4 @@ async fn who_has_the_token_gives_orders_on_the_page_and_the_token_is_not_sent() 
     }
 }
 
-needs!(Chromium => async fn who_has_the_token_gives_orders_on_the_page_and_the_token_is_not_sent);
+needs!(Chromium => async fn the_page_shows_the_commands_to_copy);

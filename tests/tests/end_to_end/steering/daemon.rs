@@ -58,16 +58,14 @@ async fn when_it_fails_another_candidate_takes_over() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_handed_over_with_nobody_in_between() {
     let stage = Stage::embedded().await;
-    let token = stage.token.path().to_str().unwrap().to_owned();
-    let listens = ["--listen", "127.0.0.1:0", "--control-token-file", &token];
-    let first = daemon(&stage, "ada", &listens, DAEMON);
+    let first = daemon(&stage, "ada", &[], DAEMON);
     let term = first.event("elected", SOON).await.term();
     says(&first, &format!("term {term}"), 0).await;
     let others = ["ben", "cleo"].map(|name| daemon(&stage, name, &[], DAEMON));
     for other in &others {
         other.event("following", SOON).await;
     }
-    let order = stage.order(&first, &["transfer", "--to", "cleo"]).await;
+    let order = stage.transfer(&["--to", "cleo"]).await;
     assert_eq!(code(&order), 0, "{}", said(&order));
     says(&first, "told to end", 0).await;
     assert_eq!(event(&first, "stood-down", 0).await.event["reason"], "handed-over");

@@ -1,4 +1,4 @@
-//! Resign, pause, resume, break; the longest tenure, and a slow start.
+//! A transfer to any candidate, break, the longest tenure, and a slow start.
 
 use super::stage::{SOON, Stage, address, code, event, said};
 use std::time::Duration;
@@ -7,40 +7,13 @@ use std::time::Duration;
 async fn a_leader_that_resigns_makes_way() {
     let stage = Stage::embedded().await;
     let candidates = stage.started(&["ada", "ben"]).await;
-    let order = stage.order(&candidates[0], &["resign"]).await;
+    let order = stage.transfer(&[]).await;
     assert_eq!(code(&order), 0, "{}", said(&order));
-    assert!(said(&order).contains("ben leads now"), "{}", said(&order));
+    assert!(said(&order).contains("ben leads with term"), "{}", said(&order));
     let stood_down = event(&candidates[0], "stood-down", 0).await;
     assert_eq!(stood_down.event["reason"], "resigned");
     candidates[1].event("elected", SOON).await;
-    // One that does not lead has nothing to give up.
-    let again = stage.order(&candidates[0], &["resign"]).await;
-    assert_eq!(code(&again), 2, "{}", said(&again));
-    assert!(said(&again).contains("does not lead; ben leads"), "{}", said(&again));
     assert_eq!(stage.sink.overlap().1, 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_paused_candidate_stays_out_until_it_is_resumed() {
-    let stage = Stage::embedded().await;
-    let mut candidates = stage.started(&["ada", "ben"]).await;
-    let order = stage.order(&candidates[1], &["pause"]).await;
-    assert_eq!(code(&order), 0, "{}", said(&order));
-    event(&candidates[1], "ordered", 0).await;
-    candidates[0].terminate(SOON).await.unwrap();
-    // It sees that nobody leads: a third one comes, and wins although it is later.
-    let third = stage.start("cleo", &[]);
-    let after = candidates[1].lines().len();
-    third.event("elected", SOON).await;
-    event(&candidates[1], "following", after).await;
-    assert_eq!(candidates[1].count("elected"), 0);
-
-    let order = stage.order(&candidates[1], &["resume"]).await;
-    assert_eq!(code(&order), 0, "{}", said(&order));
-    let order = stage.order(&third, &["pause"]).await;
-    assert_eq!(code(&order), 0, "{}", said(&order));
-    candidates[1].event("elected", SOON).await;
-    assert_eq!(event(&third, "stood-down", 0).await.event["reason"], "resigned");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

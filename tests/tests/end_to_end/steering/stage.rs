@@ -1,18 +1,14 @@
-//! What the tests of steering are played on.
+//! The election on which orders are tested.
 
 use crate::PROGRAM;
-use std::io::Write as _;
 use std::process::Output;
 use std::time::Duration;
 
-use tempfile::NamedTempFile;
-use tenure_tests::{Candidate, Group, Line, Sink, Store};
+use tenure_tests::{Candidate, Group, Line, Sink, Store, reserved};
 use tokio::process::Command;
 
 /// For what has no bound of its own, on a busy machine.
 pub const SOON: Duration = tenure_tests::PATIENCE;
-
-pub const TOKEN: &str = "a-token-of-operators-0123456789";
 
 /// Followers look so often that a test does not take long.
 const QUICK: [&str; 4] = ["--poll", "1s", "--renew", "3s"];
@@ -21,7 +17,6 @@ pub struct Stage {
     _store: Store,
     pub sink: Sink,
     pub group: Group,
-    pub token: NamedTempFile,
 }
 
 impl Stage {
@@ -32,22 +27,24 @@ impl Stage {
         group.turn_ms = 600;
         group.patient = true;
         group.warm_up().await.unwrap();
-        let mut token = NamedTempFile::new().unwrap();
-        writeln!(token, "{TOKEN}").unwrap();
-        Self { _store: store, sink, group, token }
+        Self { _store: store, sink, group }
     }
 
     pub async fn embedded() -> Self {
         Self::new(Store::embedded().await.unwrap()).await
     }
 
-    /// A candidate that takes orders.
+    /// A candidate that hints reach.
     pub fn start(&self, name: &str, more: &[&str]) -> Candidate {
-        let token = self.token.path().to_str().unwrap();
-        let mut all = vec!["--listen", "127.0.0.1:0", "--control-token-file", token];
-        all.extend(QUICK);
-        all.extend(more);
-        self.group.start(name, &all).unwrap()
+        let listen = reserved().unwrap().to_string();
+        let address = format!("http://{listen}");
+        let own = ["--listen", &listen, "--address", &address];
+        self.hidden(name, &[&own, more].concat())
+    }
+
+    /// A candidate without listener and address.
+    pub fn hidden(&self, name: &str, more: &[&str]) -> Candidate {
+        self.group.start(name, &[&QUICK, more].concat()).unwrap()
     }
 
     /// Candidates of these names; the first leads.
@@ -65,15 +62,15 @@ impl Stage {
     /// Runs the program as an operator does.
     pub async fn operate(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(PROGRAM);
-        command.args(arguments).env("TENURE_CONTROL_TOKEN", TOKEN).kill_on_drop(true);
+        command.args(arguments).kill_on_drop(true);
         self.group.access.give(&mut command);
         tokio::time::timeout(2 * SOON, command.output()).await.unwrap().unwrap()
     }
 
-    /// The same for an order to one candidate.
-    pub async fn order(&self, candidate: &Candidate, arguments: &[&str]) -> Output {
-        let at = address(candidate).await;
-        self.operate(&[arguments, &["--at", &at]].concat()).await
+    /// Runs `tenure transfer` for the election.
+    pub async fn transfer(&self, arguments: &[&str]) -> Output {
+        let election = self.group.election.as_str();
+        self.operate(&[&["transfer", election], arguments].concat()).await
     }
 }
 

@@ -4,9 +4,11 @@
 
 use std::time::{Duration, Instant};
 
-use tenure_tests::{Candidate, Store, needs, reserved};
+use rustix::process::Signal;
+use tenure_tests::{Candidate, Store, needs};
+use tokio::io::AsyncReadExt as _;
 
-use super::stage::{SOON, Stage, address, code, said};
+use super::stage::{SOON, Stage, code, said};
 
 /// Who won, in order.
 fn winners(candidates: &[Candidate]) -> Vec<(Instant, String)> {
@@ -33,7 +35,7 @@ async fn transfers(store: Store, default: usize) {
         let term =
             candidates[leads].lines().iter().rfind(|l| l.name() == "elected").unwrap().term();
         stage.sink.beat_of(term, SOON).await;
-        let order = stage.order(&candidates[leads], &["transfer", "--to", names[successor]]).await;
+        let order = stage.transfer(&["--to", names[successor]]).await;
         assert_eq!(code(&order), 0, "round {round}: {}", said(&order));
         expected.push(names[successor].to_owned());
         let stood_down = candidates[leads].lines().into_iter().rfind(|l| l.name() == "stood-down");
@@ -76,7 +78,7 @@ async fn a_grace_that_is_longer_than_a_transfer_may_take_does_not_prevent_it() {
     leader.event("turn-started", SOON).await;
     let successor = stage.start("ben", &[]);
     successor.event("following", SOON).await;
-    let order = stage.order(&leader, &["transfer", "--to", "ben"]).await;
+    let order = stage.transfer(&["--to", "ben"]).await;
     assert_eq!(code(&order), 0, "{}", said(&order));
     let ended = leader.event("turn-ended", SOON).await;
     assert_eq!(ended.event["outcome"], "cut-off", "{:?}", ended.event);
@@ -87,8 +89,8 @@ async fn a_grace_that_is_longer_than_a_transfer_may_take_does_not_prevent_it() {
 async fn without_a_candidate_of_that_name_the_leader_goes_on() {
     let stage = Stage::embedded().await;
     let candidates = stage.started(&["ada", "ben"]).await;
-    let order = stage.order(&candidates[0], &["transfer", "--to", "nobody"]).await;
-    assert_eq!(code(&order), 2, "{}", said(&order));
+    let order = stage.transfer(&["--to", "nobody"]).await;
+    assert_eq!(code(&order), 1, "{}", said(&order));
     assert!(
         said(&order).contains("no candidate of that name announced itself"),
         "{}",
@@ -100,21 +102,83 @@ async fn without_a_candidate_of_that_name_the_leader_goes_on() {
     assert!(problem.event["detail"].as_str().unwrap().contains("nobody"), "{:?}", problem.event);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_leader_is_found_by_the_address_on_record() {
-    let stage = Stage::embedded().await;
-    // A port of the kernel's choice, which has to be known before.
-    let port = reserved().unwrap().port();
-    let (listen, url) = (format!("127.0.0.1:{port}"), format!("http://127.0.0.1:{port}/"));
-    let token = stage.token.path().to_str().unwrap();
-    let more =
-        ["--listen", &listen, "--address", &url, "--control-token-file", token, "--poll", "1s"];
-    let leader = stage.group.start("ada", &more).unwrap();
-    leader.event("elected", SOON).await;
-    let successor = stage.start("ben", &[]);
-    successor.event("following", SOON).await;
-    let order = stage.operate(&["transfer", "--to", "ben", &stage.group.election]).await;
+/// As in containers that nobody can reach.
+async fn a_container_process_needs_neither_listener_nor_token_to_be_moved() {
+    let stage = Stage::new(Store::azurite().await.unwrap()).await;
+    let names = ["ada", "ben", "cleo"];
+    let mut candidates = Vec::new();
+    for name in names {
+        let candidate = stage.hidden(name, &[]);
+        let event = if candidates.is_empty() { "elected" } else { "following" };
+        candidate.event(event, SOON).await;
+        candidates.push(candidate);
+    }
+    let order = stage.transfer(&["--to", "cleo"]).await;
     assert_eq!(code(&order), 0, "{}", said(&order));
-    assert!(said(&order).contains("ada handed over to ben"), "{}", said(&order));
-    assert!(!address(&successor).await.is_empty());
+    assert!(said(&order).contains("cleo leads with term"), "{}", said(&order));
+    let order = stage.transfer(&["--to", "ben"]).await;
+    assert_eq!(code(&order), 0, "{}", said(&order));
+    let won: Vec<_> = winners(&candidates).into_iter().map(|(_, name)| name).collect();
+    assert_eq!(won, ["ada", "cleo", "ben"]);
+    let listens = |candidate: &Candidate| candidate.transcript().contains("listening");
+    assert!(!candidates.iter().any(listens));
+    assert_eq!(stage.sink.overlap(), (Duration::ZERO, 0));
+}
+
+needs!(Node => async fn a_container_process_needs_neither_listener_nor_token_to_be_moved);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_exit_code_says_what_became_of_an_order() {
+    let stage = Stage::embedded().await;
+    let leader = stage.hidden("ada", &[]);
+    leader.event("elected", SOON).await;
+    let order = stage.transfer(&["--to", "ada"]).await;
+    assert_eq!(code(&order), 1, "{}", said(&order));
+    assert!(said(&order).contains("leads already"), "{}", said(&order));
+    // It reads nothing while it stands still.
+    leader.signal(Signal::STOP).unwrap();
+    let order = stage.transfer(&["--wait", "1s"]).await;
+    assert_eq!(code(&order), 2, "{}", said(&order));
+    assert!(said(&order).contains("has not changed within 1s"), "{}", said(&order));
+    let replaced = stage.transfer(&["--to", "cleo", "--wait", "1m"]);
+    let newer = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        stage.transfer(&["--to", "dora", "--wait", "2m"]).await
+    };
+    let (replaced, newer, ()) = tokio::join!(replaced, newer, async {
+        stage.hidden("ben", &[]).event("elected", SOON).await;
+    });
+    let replaced_or_changed = [1, 3];
+    assert!(replaced_or_changed.contains(&code(&replaced)), "{}", said(&replaced));
+    assert_eq!(code(&newer), 3, "{}", said(&newer));
+    assert!(said(&newer).contains("ben leads with term"), "{}", said(&newer));
+    leader.signal(Signal::CONT).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_takes_no_orders() {
+    let stage = Stage::embedded().await;
+    let mut lock = tokio::process::Command::new(crate::PROGRAM);
+    lock.args(["lock", &stage.group.election, "--", "sh", "-c", "echo locked; sleep 600"]);
+    stage.group.access.give(&mut lock);
+    let mut lock = lock.stdout(std::process::Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut said_of_lock = [0; 6];
+    lock.stdout.as_mut().unwrap().read_exact(&mut said_of_lock).await.unwrap();
+    for command in ["transfer", "trigger"] {
+        let order = stage.operate(&[command, &stage.group.election]).await;
+        assert_eq!(code(&order), if command == "transfer" { 1 } else { 2 }, "{}", said(&order));
+        let words = ["takes no orders", "there are no turns to trigger"];
+        assert!(words.iter().any(|words| said(&order).contains(words)), "{}", said(&order));
+    }
+}
+
+/// As `chaos --transfers`, but shorter.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_leaders_are_killed_no_order_is_lost_or_obeyed_twice() {
+    let store = Store::embedded().await.unwrap();
+    let life = Duration::from_secs(10);
+    let tally = tenure_tests::transfers::round(crate::PROGRAM, &store, 24, life).await.unwrap();
+    assert!(!tally.is_broken(), "{tally:?}");
+    assert_eq!(tally.outcomes.values().sum::<u32>(), 24, "{tally:?}");
+    assert!(tally.given_up > 0, "{tally:?}");
 }

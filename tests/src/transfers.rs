@@ -1,0 +1,244 @@
+//! Transfers through the account, while the process of the leader is killed again and again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::{Signal, kill_process};
+use tenure::clock::BootClock;
+use tenure::component::{ElectionComponent, Engine};
+use tenure::contract::{TransferOrder, TransferState};
+use tenure::settings::{Variables, names};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use crate::orders::leader;
+use crate::{Candidate, Group, Sink, Store, reserved};
+
+/// No transfer takes so long.
+const GIVE_UP: Duration = crate::PATIENCE;
+
+/// A leader that lives for so long after the order was placed obeys it, or refuses it.
+const OBEYS_WITHIN: Duration = Duration::from_secs(30);
+
+/// Between two polls for the outcome.
+const POLL: Duration = Duration::from_millis(200);
+
+const CANDIDATES: usize = 3;
+
+/// Operators that give orders side by side.
+const OPERATORS: u32 = 2;
+
+/// Every so many orders, the leader gets no hint, and one names a candidate that does not exist.
+const WITHOUT_HINT: u32 = 10;
+const MISSING: u32 = 25;
+
+/// The results.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Leaders that were killed.
+    pub killed: u32,
+    /// Outcomes of the orders.
+    pub outcomes: BTreeMap<&'static str, u32>,
+    /// Leaderships that ended by an order.
+    pub given_up: usize,
+    /// Orders without effect and outcome, though the leader of their term lived.
+    pub lost: Vec<String>,
+    /// Terms that were given up without an order for that term.
+    pub unordered: Vec<u64>,
+    /// Orders that a leader obeyed twice.
+    pub repeated: Vec<String>,
+    /// From placing an order to its effect: with and without a hint.
+    pub took: [Vec<Duration>; 2],
+}
+
+impl Tally {
+    /// Returns true if a transfer broke a promise.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        !(self.lost.is_empty() && self.unordered.is_empty() && self.repeated.is_empty())
+    }
+}
+
+/// The orders and kills of a round.
+#[derive(Default)]
+struct Log {
+    terms: BTreeSet<u64>,
+    kills: Vec<Instant>,
+    /// By seat.
+    addresses: Vec<String>,
+    tally: Tally,
+}
+
+/// Gives so many orders, one after the other from each of several operators, while a leader is killed each `life`.
+///
+/// # Errors
+/// A process could not be started, or an order could not be placed in time.
+pub async fn round(program: &str, store: &Store, count: u32, life: Duration) -> Result<Tally> {
+    let sink = Sink::start().await?;
+    let mut group = Group::new(program, store, &sink);
+    group.timer = ["--every", "1s"];
+    group.turn_ms = 200;
+    group.warm_up().await?;
+    let component = Arc::new(component(&group).await?);
+    let log = Arc::new(Mutex::new(Log::default()));
+    let mut seats = Vec::new();
+    for seat in 0..CANDIDATES {
+        log.lock().unwrap().addresses.push(String::new());
+        seats.push(start(&group, seat, 0, &log)?);
+    }
+    let leads = |line: &crate::Line| line.name() == "elected";
+    let first: Vec<_> = seats.iter().map(|seat| Box::pin(seat.line_where(leads))).collect();
+    timeout(GIVE_UP, crate::candidate::first(first)).await.context("nobody leads")?;
+    let mut operators = tokio::task::JoinSet::new();
+    let next = Arc::new(AtomicU32::new(1));
+    for _ in 0..OPERATORS {
+        let (component, log, next) = (component.clone(), log.clone(), next.clone());
+        operators.spawn(async move {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number > count {
+                    return anyhow::Ok(());
+                }
+                timeout(GIVE_UP, give(&component, number, &log))
+                    .await
+                    .with_context(|| format!("order {number} has no end"))??;
+            }
+        });
+    }
+    let mut ended = Vec::new();
+    let mut lives = 0;
+    while !operators.is_empty() {
+        let all = async {
+            while let Some(ended) = operators.join_next().await {
+                ended??;
+            }
+            anyhow::Ok(())
+        };
+        if let Ok(all) = timeout(life, all).await {
+            all?;
+            break;
+        }
+        let Some(seat) = leader(&seats) else { continue };
+        let Ok(runner) = seats[seat].runner() else { continue };
+        log.lock().unwrap().kills.push(Instant::now());
+        kill_process(runner, Signal::KILL)?;
+        lives += 1;
+        let _ = seats[seat].end(GIVE_UP).await;
+        let new = start(&group, seat, lives, &log)?;
+        ended.push(std::mem::replace(&mut seats[seat], new));
+    }
+    let mut log = log.lock().unwrap();
+    let terms = std::mem::take(&mut log.terms);
+    let mut tally = std::mem::take(&mut log.tally);
+    tally.killed = u32::try_from(log.kills.len())?;
+    let mut failures = BTreeMap::<String, u32>::new();
+    for line in ended.iter().chain(&seats).flat_map(Candidate::lines) {
+        let reason = line.event["reason"].as_str().unwrap_or_default();
+        if line.name() == "stood-down" && ["resigned", "handed-over"].contains(&reason) {
+            tally.given_up += 1;
+            tally.unordered.extend(Some(line.term()).filter(|term| !terms.contains(term)));
+        }
+        let detail = line.event["detail"].as_str().unwrap_or_default();
+        let missing = detail.split(|c: char| !(c.is_alphanumeric() || c == '-'));
+        if line.name() == "problem" {
+            for name in missing.filter(|word| word.starts_with("nobody-")) {
+                *failures.entry(name.to_owned()).or_default() += 1;
+            }
+        }
+    }
+    tally.repeated.extend(failures.into_iter().filter(|(_, times)| *times > 1).map(|(id, _)| id));
+    Ok(tally)
+}
+
+/// The election as operators reach it.
+async fn component(group: &Group) -> Result<ElectionComponent> {
+    let settings = Variables::new()
+        .with(names::ELECTION, &group.election)
+        .with(names::CONNECTION_STRING, &group.connection_string);
+    let engine = Engine::new()?;
+    let component = ElectionComponent::new(&engine, settings, &BootClock::new())?;
+    component.check().await.map_err(|error| anyhow!("{error}"))?;
+    Ok(component)
+}
+
+/// Gives one order, and waits for its outcome.
+async fn give(component: &ElectionComponent, number: u32, log: &Mutex<Log>) -> Result<()> {
+    let (hinted, missing) = (!number.is_multiple_of(WITHOUT_HINT), number.is_multiple_of(MISSING));
+    let seat = usize::try_from(number)? % CANDIDATES;
+    let to = match number % 3 {
+        _ if missing => Some(format!("nobody-{number}")),
+        0 => None,
+        _ => Some(format!("c{seat}")),
+    };
+    let mut order = TransferOrder { id: format!("t{number}"), to, term: None };
+    let (placed, term) = loop {
+        let before = Instant::now();
+        match component.transfer(&order, true).await? {
+            Ok(TransferState::Waiting(term)) => break (before, term),
+            Ok(other) => bail!("a new order is {other:?}"),
+            // Nobody leads, or the one that is to lead does so already.
+            Err(_) if order.to.is_none() || missing => sleep(POLL).await,
+            Err(_) => order.to = None,
+        }
+    };
+    let addresses = {
+        let mut log = log.lock().unwrap();
+        log.terms.insert(term);
+        log.addresses.clone()
+    };
+    order.term = Some(term);
+    if hinted {
+        for address in addresses {
+            let _ = timeout(Duration::from_secs(3), hint(&address)).await;
+        }
+    }
+    let state = loop {
+        match component.transfer(&order, false).await? {
+            Ok(TransferState::Waiting(_)) | Err(_) => sleep(POLL).await,
+            Ok(state) => break state,
+        }
+    };
+    let took = placed.elapsed();
+    let mut log = log.lock().unwrap();
+    let was_killed = log.kills.iter().any(|at| *at >= placed && *at < placed + OBEYS_WITHIN + POLL);
+    let outcome = match state {
+        TransferState::Done(_) => "done",
+        TransferState::Changed(_) => "changed",
+        TransferState::Replaced => "replaced",
+        TransferState::Refused(_) => "refused",
+        TransferState::Failed(_) => "failed",
+        TransferState::Waiting(_) => "waiting",
+    };
+    *log.tally.outcomes.entry(outcome).or_default() += 1;
+    if outcome == "done" && !was_killed {
+        log.tally.took[usize::from(!hinted)].push(took);
+    }
+    // An obeyed order may wait for its successor and for the work.
+    if took > OBEYS_WITHIN && !was_killed && outcome != "failed" {
+        log.tally.lost.push(order.id);
+    }
+    Ok(())
+}
+
+/// Hints to a candidate that an order waits.
+async fn hint(address: &str) -> Result<()> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!("POST /hint HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    stream.read_to_end(&mut Vec::new()).await?;
+    Ok(())
+}
+
+/// Starts the candidate of a seat. It has the same name in each life.
+fn start(group: &Group, seat: usize, life: u32, log: &Mutex<Log>) -> Result<Candidate> {
+    let (name, listen) = (format!("c{seat}"), reserved()?.to_string());
+    let address = format!("http://{listen}");
+    log.lock().unwrap().addresses[seat] = listen.clone();
+    let more = ["--listen", &listen, "--address", &address, "--poll", "1s", "--max-failures", "0"];
+    let command = group.component(&name, &group.access, crate::BEAT_HANDLER.as_ref(), &more);
+    Candidate::spawn(&format!("{name}-{life}"), command)
+}
