@@ -104,7 +104,7 @@ fn who_may_not_reach_what_lies_beside_the_election_is_ready() {
     let board = board();
     board.stepped(&report(Role::Undecided, &[ExchangeResult::Done]), NOW, NOW);
     let mut refused = report(leading(), &[ExchangeResult::Refused; 4]);
-    let beside = ["read announcement", "announce", "write candidates", "read triggers"];
+    let beside = ["read announcement", "announce", "write candidates", "read orders"];
     for (exchange, what) in refused.exchanges.iter_mut().zip(beside) {
         exchange.what = what.to_owned();
     }

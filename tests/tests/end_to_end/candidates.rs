@@ -118,7 +118,7 @@ async fn who_may_not_write_there_says_so_once_and_contends_all_the_same() {
     ben.event("turn-ended", SOON).await;
     let lines = ben.lines();
     assert_eq!(lines.iter().filter(|line| told(line)).count(), 1, "{}", ben.transcript());
-    // Orders, which it may not read either, are a problem of their own.
+    // Orders, which it may not read either, are reported as a problem.
     let problems = lines.iter().filter(|line| line.name() == "problem");
     let others = problems
         .filter(|line| !line.event["detail"].as_str().unwrap_or("").starts_with("read orders"));

@@ -296,7 +296,7 @@ impl State {
 
 /// Whether a request was about a blob beside the election's.
 fn is_beside(what: &str) -> bool {
-    ["announcement", "announce", "candidates", "triggers"].iter().any(|name| what.ends_with(name))
+    ["announcement", "announce", "candidates", "orders"].iter().any(|name| what.ends_with(name))
 }
 
 fn leader(incumbent: &Incumbent) -> Leader {
