@@ -1,28 +1,28 @@
-//! What can be done to a candidate: by people from the page, and by the demo itself.
+//! Faults and orders that the demo, or its user on the page, gives to a candidate.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     /// A new process of that name.
     Start,
-    /// SIGKILL of all its processes, as when its machine dies: nobody is left who could tell.
+    /// SIGKILL of all its processes, as when its machine dies.
     KillMachine,
-    /// SIGKILL of the process that runs the election. Its supervisor sees that.
+    /// SIGKILL of the process that runs the election. Its supervisor lives.
     KillProcess,
     /// SIGTERM: it leaves in good order. Not on the page.
     Stop,
-    /// SIGSTOP: it stands still, and does not know it.
+    /// SIGSTOP.
     Freeze,
     /// SIGCONT.
     Thaw,
-    /// It does not reach the store any more.
+    /// Cuts it off from the store, and the others from it.
     Partition,
     Heal,
-    /// The leader is asked to give the lease back, and to go on as a follower.
+    /// `tenure transfer`: the leader releases the lease, and follows.
     Resign,
 }
 
 impl Act {
-    /// With the words of the page's requests.
+    /// With their names in the page's requests.
     const ALL: [(Self, &'static str); 8] = [
         (Self::KillMachine, "kill-machine"),
         (Self::KillProcess, "kill-process"),
@@ -34,16 +34,16 @@ impl Act {
         (Self::Resign, "resign"),
     ];
 
-    pub(super) fn read(word: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, known)| *known == word).map(|(act, _)| *act)
+    pub(super) fn read(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(act, _)| *act)
     }
 
-    pub(super) fn word(self) -> &'static str {
-        Self::ALL.iter().find(|(act, _)| *act == self).map_or("", |(_, word)| word)
+    pub(super) fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(act, _)| *act == self).map_or("", |(_, name)| name)
     }
 
-    /// As in "ben takes over 2.1 s after …", where another one leads because of it.
-    pub(super) fn after(self) -> &'static str {
+    /// The cause of a takeover, as in "ben takes over 2.1 s after the leader was frozen".
+    pub(super) fn cause(self) -> &'static str {
         match self {
             Self::KillMachine => "after the leader's machine died",
             Self::KillProcess => "after the leader's process died",
@@ -61,9 +61,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_as_they_are_written() {
-        for (act, word) in Act::ALL {
-            assert_eq!((Act::read(word), act.word()), (Some(act), word));
+    fn names_are_read_as_they_are_written() {
+        for (act, name) in Act::ALL {
+            assert_eq!((Act::read(name), act.name()), (Some(act), name));
         }
         assert_eq!(Act::read("Kill-process"), None);
     }

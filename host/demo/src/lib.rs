@@ -1,57 +1,74 @@
-//! The demo of `tenure`: an election to watch. Real processes contend for a lease of the embedded
-//! store; the machine of one leader dies, then the process of the next one, a third one is stopped, and others take over. On its page people do
-//! that themselves, in a browser.
+//! The demo of `tenure`. Real processes contend for a lease of the embedded store. The machine of one leader dies,
+//! then the process of the next one, a third one is stopped, and others take over. On its page people do that
+//! themselves, in a browser.
 
 #![deny(missing_docs)]
 
 mod act;
-mod candidate;
-mod control;
-mod frame;
-mod heard;
-mod ink;
-mod judge;
-mod lane;
 mod link;
-mod live;
-mod note;
-mod performance;
+mod page;
 mod picture;
-mod plot;
 mod screen;
-#[cfg(test)]
-mod script;
 mod sink;
 mod stage;
-mod steer;
 mod story;
 mod summary;
+#[cfg(test)]
+mod tests;
 mod view;
-
-pub use performance::{End, Options};
 
 use act::Act;
 use chrono::Utc;
-use live::Live;
-use performance::Interrupt;
-use plot::{Action, Plot};
 use screen::Screen;
 use stage::Stage;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
-use story::Story;
+use story::{State, Story};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 /// The most that can be told apart at a glance, and have a name.
 const NAMES: [&str; 9] = ["anna", "ben", "cleo", "dora", "emil", "finn", "gina", "hugo", "ida"];
 
-/// By then something is wrong that waiting does not mend: usual is half of it.
+/// A demo that takes longer has failed: usual is half of it.
 const LIMIT: Duration = Duration::from_secs(56);
 
 /// Between two frames.
 const FRAME: Duration = Duration::from_millis(100);
+
+/// The turn in the middle of which a leader is killed, and the turns of each other leader.
+const TURNS: usize = 3;
+const LATER_TURNS: usize = 2;
+
+/// How far a turn is when its leader is killed: at work, with the sink.
+const MIDDLE: Duration = Duration::from_millis(300);
+
+/// What is shown, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The number of candidates, 2 to 9.
+    pub candidates: u8,
+    /// On a page for a browser, where people break it themselves, instead of in the terminal.
+    pub page: bool,
+    /// Terminals are shown colours.
+    pub colour: bool,
+    /// Writes to standard output.
+    pub say: fn(&str),
+}
+
+/// The end of a demo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It showed what it should.
+    Played,
+    /// It was interrupted before its end.
+    Interrupted,
+    /// The reader of standard output is gone.
+    Unread,
+    /// It did not show what it should, and why.
+    Failed(String),
+}
 
 /// Why there is no end.
 #[derive(Debug)]
@@ -62,12 +79,15 @@ pub enum Problem {
     BrokeOff(io::Error),
 }
 
+/// Ends a demo before its time, or the demo on the page.
+type Interrupt<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
+
 /// Runs a demo to its end, or until `interrupt` completes. The candidates are processes of this
 /// program, which takes the arguments of `tenure run`; none of them is left behind.
 ///
 /// # Errors
 ///
-/// When a port, a process or standard output is not to be had.
+/// A port, a process or standard output is missing.
 pub async fn demo(
     options: &Options,
     interrupt: impl Future<Output = ()> + Send,
@@ -75,116 +95,178 @@ pub async fn demo(
     let mut tasks = JoinSet::new();
     let names = NAMES.get(..usize::from(options.candidates)).unwrap_or(&NAMES);
     let interrupt = pin!(interrupt);
-    let end = if options.page {
-        let live = Live::start(names, options, &mut tasks).await.map_err(Problem::NotSetUp)?;
-        live.perform(interrupt, &mut tasks).await
-    } else {
-        let demo = Demo::prepare(names, options.colour, &mut tasks).await;
-        demo.map_err(Problem::NotSetUp)?.perform(interrupt, &mut tasks).await
+    let prepared = async {
+        let stage = Stage::build(names.len(), &mut tasks).await?;
+        let story = Story::new(Utc::now(), names, stage::replacement()?);
+        Ok((stage, story))
+    };
+    let (stage, story) = prepared.await.map_err(Problem::NotSetUp)?;
+    let end = match options.page {
+        true => page::perform(stage, story, options, interrupt, &mut tasks).await,
+        false => {
+            let mut frames = interval_at(Instant::now() + FRAME, FRAME);
+            frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let screen = Screen::new(options.colour, false);
+            let limit = Instant::now() + LIMIT;
+            Demo { stage, story, screen, tasks: &mut tasks, interrupt, frames, limit }
+                .perform()
+                .await
+        }
     };
     // Kills what is left of the candidates.
     tasks.shutdown().await;
     match end {
-        // Of standard output: nothing else is written to here. Its reader has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(End::Unread),
         end => end.map_err(Problem::BrokeOff),
     }
 }
 
-/// How the performance ended.
-enum Finish {
-    Played,
-    Interrupted,
-    /// Something did not happen.
-    Late(String),
-}
-
-struct Demo {
+/// A demo in the terminal.
+struct Demo<'a> {
     stage: Stage,
     story: Story,
     screen: Screen,
+    tasks: &'a mut JoinSet<()>,
+    interrupt: Interrupt<'a>,
+    frames: Interval,
+    limit: Instant,
 }
 
-impl Demo {
-    async fn prepare(
-        names: &[&'static str],
-        colour: bool,
-        tasks: &mut JoinSet<()>,
-    ) -> io::Result<Self> {
-        let stage = Stage::build(names.len(), tasks).await?;
-        let story = Story::new(Utc::now(), names, stage::replacement()?);
-        Ok(Self { stage, story, screen: Screen::new(colour) })
-    }
+/// Why the script did not come to its end.
+enum Stopped {
+    Interrupted,
+    /// All candidates are gone.
+    Alone,
+    /// This did not happen in time.
+    Late(String),
+    BrokeOff(io::Error),
+}
 
-    async fn perform(
-        &mut self,
-        interrupt: Interrupt<'_>,
-        tasks: &mut JoinSet<()>,
-    ) -> io::Result<End> {
-        let finish = self.play(interrupt, tasks).await?;
-        let now = self.story.at(Utc::now());
-        self.screen.freeze(&self.story, now)?;
-        if matches!(finish, Finish::Interrupted) {
-            return Ok(End::Interrupted);
-        }
-        let overlapping = judge::overlapping(&self.story.turns, &self.stage.sink.deliveries());
-        self.screen.print(&summary::table(&self.story, overlapping))?;
-        let problem = match finish {
-            Finish::Late(what) => {
-                Some(format!("after {} s it still waited for {what}", LIMIT.as_secs()))
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        Self::BrokeOff(error)
+    }
+}
+
+impl Demo<'_> {
+    async fn perform(mut self) -> io::Result<End> {
+        let late = match self.play().await {
+            Ok(()) | Err(Stopped::Alone) => None,
+            Err(Stopped::Late(what)) => Some(what),
+            Err(Stopped::BrokeOff(error)) => return Err(error),
+            Err(Stopped::Interrupted) => {
+                let now = self.story.at(Utc::now());
+                self.screen.freeze(&mut self.story, now)?;
+                return Ok(End::Interrupted);
             }
-            _ => summary::verdict(&self.story, overlapping).err(),
         };
-        if let Some(problem) = problem {
-            return Ok(End::Failed(format!("the demo failed: {problem}")));
-        }
-        self.screen.print(&summary::farewell())?;
-        Ok(End::Played)
+        let now = self.story.at(Utc::now());
+        self.screen.freeze(&mut self.story, now)?;
+        let overlapping = self.stage.sink.overlapping();
+        self.screen.print(&summary::table(&self.story, overlapping))?;
+        let problem = match (late, overlapping, self.story.lost) {
+            (Some(what), ..) => format!("after {} s it still waited for {what}", LIMIT.as_secs()),
+            (None, 0, 0) => {
+                self.screen.print(summary::FAREWELL)?;
+                return Ok(End::Played);
+            }
+            (None, 0, lost) => format!("candidates that ended unasked: {lost}"),
+            (None, turns, _) => format!("turns that overlapped: {turns}"),
+        };
+        Ok(End::Failed(format!("the demo failed: {problem}")))
     }
 
-    async fn play(
-        &mut self,
-        mut interrupt: Interrupt<'_>,
-        tasks: &mut JoinSet<()>,
-    ) -> io::Result<Finish> {
-        let mut plot = Plot::default();
-        let mut frames = interval_at(Instant::now() + FRAME, FRAME);
-        frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let limit = Instant::now() + LIMIT;
-        loop {
-            let mut now = self.story.at(Utc::now());
-            while let Some(action) = plot.next(&self.story, now) {
-                self.act(action, now, tasks)?;
-                now = self.story.at(Utc::now());
-            }
-            self.screen.show(&self.story, now)?;
-            if plot.is_over() {
-                return Ok(Finish::Played);
-            }
-            tokio::select! {
-                biased;
-                () = &mut interrupt => return Ok(Finish::Interrupted),
-                () = tokio::time::sleep_until(limit) => {
-                    return Ok(Finish::Late(plot.waits_for(&self.story)));
+    /// The script. It waits for what must happen, never for time to pass.
+    async fn play(&mut self) -> Result<(), Stopped> {
+        for who in 0..self.story.lanes.len() {
+            self.act(Act::Start, who)?;
+        }
+        let works = |story: &Story, now| at_work(story, now).filter(|_| all_in(story));
+        let first = self.until("a leader and its first turns", works).await?;
+        self.kill(Act::KillMachine, first).await?;
+        // Without supervisors, the death of a process is that of a machine.
+        if self.story.replacement.supervised {
+            let second = self.until("the turns of the next leader", works).await?;
+            self.kill(Act::KillProcess, second).await?;
+        }
+        let rests = |story: &Story, _| rests(story).filter(|_| all_in(story));
+        let third = self.until("the turns of the next leader", rests).await?;
+        self.act(Act::Stop, third)?;
+        let rests = |story: &Story, _| self::rests(story).filter(|leader| *leader != third);
+        self.until("the turns of the last leader", rests).await?;
+        let now = self.story.at(Utc::now());
+        let over = "The demo is over. The candidates are asked to stop, the leader last.";
+        self.story.note(now, over.to_owned());
+        for is_leader in [false, true] {
+            for who in 0..self.story.lanes.len() {
+                if !self.story.lanes[who].ended && (self.story.leader() == Some(who)) == is_leader {
+                    self.story.dismiss(self.story.at(Utc::now()), who);
+                    self.stage.act(Act::Stop, who, self.story.name(who), self.tasks)?;
+                    let ended = |story: &Story, _| story.lanes[who].ended.then_some(());
+                    self.until("the candidates to stop", ended).await?;
                 }
-                Some(heard) = self.stage.hear() => self.story.hear(heard),
-                _ = frames.tick() => {}
-            }
-        }
-    }
-
-    fn act(&mut self, action: Action, now: Duration, tasks: &mut JoinSet<()>) -> io::Result<()> {
-        match action {
-            Action::Do(act, who) => {
-                self.stage.act(act, who, self.story.name(who), tasks)?;
-                self.story.act(now, who, act);
-            }
-            Action::Finish => self.story.finish(now),
-            Action::Dismiss(who) => {
-                self.story.dismiss(now, who);
-                self.stage.act(Act::Stop, who, self.story.name(who), tasks)?;
             }
         }
         Ok(())
     }
+
+    /// Kills a leader, waits for the next one, and starts it again.
+    async fn kill(&mut self, act: Act, who: usize) -> Result<(), Stopped> {
+        self.act(act, who)?;
+        let what = format!("another candidate to take over from {}", self.story.name(who));
+        let taken = |story: &Story, _| story.leader().filter(|_| story.lanes[who].ended);
+        self.until(&what, taken).await?;
+        Ok(self.act(Act::Start, who)?)
+    }
+
+    fn act(&mut self, act: Act, who: usize) -> io::Result<()> {
+        self.stage.act(act, who, self.story.name(who), self.tasks)?;
+        self.story.act(self.story.at(Utc::now()), who, act);
+        Ok(())
+    }
+
+    /// Shows what goes on until `happened` returns something.
+    async fn until<T>(
+        &mut self,
+        what: &str,
+        happened: impl Fn(&Story, Duration) -> Option<T>,
+    ) -> Result<T, Stopped> {
+        loop {
+            let now = self.story.at(Utc::now());
+            self.screen.show(&mut self.story, now)?;
+            if let Some(result) = happened(&self.story, now) {
+                return Ok(result);
+            }
+            if self.story.lanes.iter().all(|lane| lane.ended) {
+                return Err(Stopped::Alone);
+            }
+            tokio::select! {
+                biased;
+                () = &mut self.interrupt => return Err(Stopped::Interrupted),
+                () = sleep_until(self.limit) => return Err(Stopped::Late(what.to_owned())),
+                Some(heard) = self.stage.hear() => self.story.hear(heard),
+                _ = self.frames.tick() => {}
+            }
+        }
+    }
+}
+
+/// All candidates take part, but for those that have ended.
+fn all_in(story: &Story) -> bool {
+    story.lanes.iter().all(|lane| lane.is_in() || lane.ended)
+}
+
+/// The leader, if it is in the middle of its third turn, or a later one.
+fn at_work(story: &Story, now: Duration) -> Option<usize> {
+    let last = story.turns.last().filter(|turn| turn.outcome.is_none())?;
+    let term = story.terms.last().filter(|term| term.term == last.term && term.turns >= TURNS)?;
+    story.leader().filter(|leader| *leader == term.who && now >= last.began + MIDDLE)
+}
+
+/// The leader, if it has run enough turns, and runs none.
+fn rests(story: &Story) -> Option<usize> {
+    let term = story.terms.last().filter(|term| term.turns >= LATER_TURNS)?;
+    let works = story.turns.iter().any(|turn| turn.who == term.who && turn.outcome.is_none());
+    let leads = story.lanes[term.who].state == Some(State::Leads);
+    (leads && !works).then_some(term.who)
 }

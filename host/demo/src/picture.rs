@@ -1,277 +1,231 @@
-//! The lanes as cells: one row per candidate, one column per bit of time.
+//! The lanes in a terminal: a row for each candidate, a column for each bit of time.
 
-use super::ink::{Line, PLAIN};
-use super::lane::State;
-use super::story::Story;
 use anstyle::{AnsiColor, Style};
 use std::time::Duration;
+use tenure::program::server::view::{Kind, Lane, View};
 
-const LEADS: Style = AnsiColor::Green.on_default().bold();
-const TURN: Style = Style::new().bold();
-const KILLED: Style = AnsiColor::Red.on_default().bold();
-const PROMISE: Style = AnsiColor::Red.on_default();
-const STOPPED: Style = AnsiColor::Yellow.on_default().bold();
+pub(super) const PLAIN: Style = Style::new();
+pub(super) const BOLD: Style = Style::new().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
+pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
+pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(super) const WARM: Style = AnsiColor::Yellow.on_default();
+const PROMISE: Style = AnsiColor::Red.on_default();
 
-/// A demo takes no longer, as a rule: so much should be seen at once.
-const SEEN: Duration = Duration::from_secs(30);
+/// The least columns of a picture, and the most that are used.
+const NARROWEST: usize = 72;
+const WIDEST: usize = 120;
+
+/// Columns before the lanes.
+const GUTTER: usize = 18;
+
+/// A demo takes no longer, as a rule: so much is in sight.
+const SIGHT: Duration = Duration::from_secs(30);
 
 /// The interval of turns. Cells are a part of it, so that turns are drawn at equal distances.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// The signs, one column each.
-pub(super) struct Signs {
-    pub leads: char,
-    pub turn: char,
-    pub follows: char,
-    pub promise: char,
-    pub killed: char,
-    pub stopped: char,
-    pub cut: &'static str,
-}
+/// The most rows of the sentence, and of the problems.
+const ROWS: usize = 2;
 
-pub(super) const UNICODE: Signs = Signs {
-    leads: '━',
-    turn: '●',
-    follows: '·',
-    promise: '░',
-    killed: '✗',
-    stopped: '■',
-    cut: "…",
-};
+/// Columns and rows of a terminal.
+pub(super) type Size = (usize, usize);
 
-pub(super) const ASCII: Signs = Signs {
-    leads: '=',
-    turn: 'o',
-    follows: '.',
-    promise: '~',
-    killed: 'X',
-    stopped: '#',
-    cut: "..",
-};
-
-/// How time is mapped to columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Scale {
+/// Time by columns.
+#[derive(Clone, Copy)]
+struct Scale {
+    now: Duration,
     cell: Duration,
-    /// The cell in the first column: more than 0 when the start has moved out of sight.
+    /// The first cell in sight.
     first: usize,
     columns: usize,
 }
 
 impl Scale {
-    /// As fine as can be while a whole demo is seen, and up to `now` in any case.
-    pub(super) fn new(columns: usize, now: Duration) -> Self {
-        let fits = |parts: &u32| EVERY / *parts * u32::try_from(columns).unwrap_or(0) >= SEEN;
+    fn new(columns: usize, now: Duration) -> Self {
+        let fits = |parts: &u32| EVERY / *parts * u32::try_from(columns).unwrap_or(0) >= SIGHT;
         let cell = EVERY / (3..=8).rev().find(fits).unwrap_or(2);
         let reached = (now.as_nanos() / cell.as_nanos()) as usize + 1;
-        Self { cell, first: reached.saturating_sub(columns), columns }
+        Self { now, cell, first: reached.saturating_sub(columns), columns }
     }
 
-    fn cells(self) -> impl Iterator<Item = (Duration, Duration)> {
-        let start = move |column: usize| self.cell * (self.first + column) as u32;
-        (0..self.columns).map(move |column| (start(column), start(column + 1)))
-    }
-
-    /// The column of an instant, when it is in sight.
+    /// The column of an instant, if it is in sight.
     fn column(self, at: Duration) -> Option<usize> {
         let cell = (at.as_nanos() / self.cell.as_nanos()) as usize;
         cell.checked_sub(self.first).filter(|column| *column < self.columns)
     }
-}
 
-/// The row of one candidate.
-pub(super) fn row(story: &Story, who: usize, scale: Scale, now: Duration, signs: &Signs) -> Line {
-    let mut line = Line::default();
-    for (from, to) in scale.cells().take_while(|(from, _)| *from <= now) {
-        let (style, sign) = cell(story, who, from, to, signs);
-        line.put(style, sign.encode_utf8(&mut [0; 4]));
+    /// The instant that is so old now.
+    fn instant(self, age_ms: u64) -> Duration {
+        self.now.saturating_sub(Duration::from_millis(age_ms))
     }
-    line
+
+    fn cells(self) -> impl Iterator<Item = (Duration, Duration)> {
+        let start = move |column: usize| self.cell * (self.first + column) as u32;
+        let cells = (0..self.columns).map(move |column| (start(column), start(column + 1)));
+        cells.take_while(move |(from, _)| *from <= self.now)
+    }
 }
 
-fn cell(story: &Story, who: usize, from: Duration, to: Duration, signs: &Signs) -> (Style, char) {
-    let Some(lane) = story.lanes.get(who) else { return (PLAIN, ' ') };
-    for state in lane.changed(from, to) {
-        match state {
-            State::Killed | State::Lost => return (KILLED, signs.killed),
-            State::Stopping => return (STOPPED, signs.stopped),
-            _ => {}
+/// A text in a style.
+pub(super) fn styled(style: Style, text: &str) -> String {
+    match style == PLAIN || text.trim().is_empty() {
+        true => text.to_owned(),
+        false => format!("{style}{text}{style:#}"),
+    }
+}
+
+/// The whole picture. None: there is too little room for it.
+pub(super) fn moving(view: &View, now: Duration, size: Size) -> Option<Vec<String>> {
+    let mut lines = still(view, now, size)?;
+    let width = size.0.min(WIDEST) - 1;
+    let legend = [
+        (GOOD, "━", "leads"),
+        (BOLD, "●", "turn"),
+        (DIM, "·", "follows"),
+        (BAD, "✗", "killed"),
+        (PROMISE, "░", "others wait"),
+        (WARM, "■", "stopped"),
+    ];
+    let legend =
+        legend.map(|(style, sign, word)| format!("{} {}", styled(style, sign), styled(DIM, word)));
+    lines.extend([String::new(), format!("  {}", legend.join("   ")), String::new()]);
+    let mut sentence = view.changes.first().map(|note| note.text.clone()).unwrap_or_default();
+    if let Some(vacancy) = view.vacancy {
+        let left = Duration::from_millis(vacancy.left_ms);
+        sentence.push_str(&format!(" It lasts {:.1} s more.", left.as_secs_f64()));
+    }
+    let clock = format!("{:>4} s  ", now.as_secs());
+    let mut wrapped = wrap(&sentence, width - clock.len()).into_iter();
+    // Always as many rows, so that the picture keeps still.
+    for row in 0..ROWS {
+        let start = if row == 0 { clock.clone() } else { " ".repeat(clock.len()) };
+        let text = wrapped.next().unwrap_or_default();
+        lines.push(format!("{}{}", styled(DIM, &start), styled(BOLD, &text)));
+    }
+    let room = size.1.checked_sub(lines.len() + 1)?;
+    let problems = view.problems.iter().take(ROWS);
+    let problems = problems.flat_map(|note| wrap(&note.text, width - 4).into_iter().take(ROWS));
+    lines.extend(problems.map(|text| styled(WARM, &format!("  ! {text}"))).take(room));
+    Some(lines)
+}
+
+/// The part of it that remains on the screen in the end.
+pub(super) fn still(view: &View, now: Duration, (width, _): Size) -> Option<Vec<String>> {
+    let width = Some(width).filter(|width| *width >= NARROWEST)?.min(WIDEST) - 1;
+    let scale = Scale::new(width - GUTTER, now);
+    let mut lines = vec![String::new()];
+    for lane in &view.lanes {
+        let style = match lane.state {
+            "leads" => GOOD,
+            "killed" | "lost" => PROMISE,
+            "stopping" | "stopped" => WARM,
+            _ => PLAIN,
+        };
+        let name =
+            format!("  {:<5}  {:<9}", lane.name, lane.state.chars().take(9).collect::<String>());
+        lines.push(format!("{}{}", styled(style, &name), row(lane, scale)));
+    }
+    for (name, marks) in [("", axis(scale)), ("  term", terms(view, scale))] {
+        lines.push(styled(DIM, format!("{name:<GUTTER$}{marks}").trim_end()));
+    }
+    Some(lines)
+}
+
+fn row(lane: &Lane, scale: Scale) -> String {
+    let mut row = String::new();
+    let mut run = (PLAIN, String::new());
+    for (from, to) in scale.cells() {
+        let (style, sign) = sign(lane, scale, from, to);
+        if style != run.0 {
+            let (style, text) = std::mem::replace(&mut run, (style, String::new()));
+            row.push_str(&styled(style, &text));
         }
+        run.1.push(sign);
     }
-    if story.turns.iter().any(|turn| turn.who == who && (from..to).contains(&turn.began)) {
-        return (TURN, signs.turn);
-    }
-    match lane.state_before(to) {
-        Some(State::Leads) => (LEADS, signs.leads),
-        Some(State::Follows) => (DIM, signs.follows),
-        Some(State::Killed) if keeps_out(story, who, from) => (PROMISE, signs.promise),
-        _ => (PLAIN, ' '),
-    }
+    row + &styled(run.0, &run.1)
 }
 
-/// Whether the promise of a candidate that was killed still kept the others out.
-fn keeps_out(story: &Story, who: usize, at: Duration) -> bool {
-    let so_far = story.leaderships.iter().rfind(|leadership| leadership.since <= at);
-    let until = so_far.filter(|last| last.who == who);
-    until.and_then(|last| last.waits_until(story.promise())).is_some_and(|until| at < until)
+fn sign(lane: &Lane, scale: Scale, from: Duration, to: Duration) -> (Style, char) {
+    let is_in = |at: Duration| (from..to).contains(&at);
+    let spans = || lane.spans.iter();
+    if let Some(gone) =
+        spans().find(|span| span.kind == Kind::Gone && is_in(scale.instant(span.from_ms)))
+    {
+        let is_stopped = gone.to_ms.is_none() && lane.state == "stopped";
+        return if is_stopped { (WARM, '■') } else { (BAD, '✗') };
+    }
+    if lane.turns.iter().any(|turn| is_in(scale.instant(turn.age_ms))) {
+        return (BOLD, '●');
+    }
+    let covers = |kind: Kind, at: Duration| {
+        let is_it = |span: &&tenure::program::server::view::Span| {
+            let end = span.to_ms.map_or(scale.now, |age| scale.instant(age));
+            span.kind == kind && scale.instant(span.from_ms) <= at && at < end
+        };
+        spans().any(|span| is_it(&span))
+    };
+    let at = from.max(to.saturating_sub(Duration::from_millis(1))).min(scale.now);
+    let newest = at.saturating_sub(Duration::from_millis(1));
+    [(Kind::Leads, GOOD, '━'), (Kind::LeaseRuns, PROMISE, '░'), (Kind::Follows, DIM, '·')]
+        .into_iter()
+        .find(|(kind, ..)| covers(*kind, newest))
+        .map_or((PLAIN, ' '), |(_, style, sign)| (style, sign))
 }
 
-/// Marks each ten seconds.
-pub(super) fn axis(scale: Scale) -> Line {
-    let labels = (0u64..60).map(|tens| {
-        let text = if tens == 0 { "0".to_owned() } else { format!("{} s", tens * 10) };
-        (Duration::from_secs(tens * 10), text)
+/// A mark each ten seconds.
+fn axis(scale: Scale) -> String {
+    let labels = (0u64..60).filter_map(|tens| {
+        let column = scale.column(Duration::from_secs(10 * tens))?;
+        Some((column, if tens == 0 { "0".to_owned() } else { format!("{} s", 10 * tens) }))
     });
-    place(scale, labels.filter_map(|(at, text)| Some((scale.column(at)?, text))))
+    place(scale.columns, labels)
 }
 
 /// The terms below their beginnings: whole where there is room, else their last digits.
-pub(super) fn terms(story: &Story, scale: Scale, signs: &Signs) -> Line {
-    let starts: Vec<_> = story
-        .leaderships
-        .iter()
-        .filter_map(|leadership| {
-            Some((scale.column(leadership.since)?, leadership.term.to_string()))
+fn terms(view: &View, scale: Scale) -> String {
+    let spans = view.lanes.iter().flat_map(|lane| &lane.spans);
+    let mut starts: Vec<_> = spans
+        .filter_map(|span| {
+            Some((scale.column(scale.instant(span.from_ms))?, span.term?.to_string()))
         })
         .collect();
-    let rooms = starts.iter().skip(1).map(|(next, _)| *next).chain([scale.columns]);
-    let labels = starts.iter().zip(rooms).map(|((column, term), end)| {
-        let room = end.saturating_sub(*column);
-        let digits = term.get(term.len().saturating_sub(4)..).unwrap_or(term);
-        let cut = format!("{}{digits}", signs.cut);
-        let forms = [term.as_str(), &cut, digits];
-        let text = forms.into_iter().find(|text| text.chars().count() < room).unwrap_or("");
-        (*column, text.to_owned())
+    starts.sort();
+    let ends: Vec<_> =
+        starts.iter().skip(1).map(|(next, _)| *next).chain([scale.columns]).collect();
+    let labels = starts.iter().zip(ends).map(|((column, term), end)| {
+        let last = term.get(term.len().saturating_sub(4)..).unwrap_or(term);
+        let text = [term.clone(), format!("…{last}"), last.to_owned()];
+        let text = text.into_iter().find(|text| text.chars().count() < end - column);
+        (*column, text.unwrap_or_default())
     });
-    place(scale, labels)
+    place(scale.columns, labels)
 }
 
-fn place(scale: Scale, labels: impl Iterator<Item = (usize, String)>) -> Line {
-    let mut text = String::new();
+/// Texts at their columns. Those without room are left out.
+fn place(columns: usize, labels: impl Iterator<Item = (usize, String)>) -> String {
+    let (mut text, mut used) = (String::new(), 0);
     for (column, label) in labels {
-        let used = text.chars().count();
-        let free = used == 0 || used < column;
-        if free && column + label.chars().count() <= scale.columns {
+        let length = label.chars().count();
+        if (used == 0 || used < column) && column + length <= columns {
             text.push_str(&" ".repeat(column - used));
             text.push_str(&label);
+            used = column + length;
         }
     }
-    Line::of(DIM, &text)
+    text
 }
 
-/// What the signs mean, as far as `columns` reach in each line.
-pub(super) fn legend(columns: usize, signs: &Signs) -> Vec<Line> {
-    let entries = [
-        (LEADS, signs.leads, "leads"),
-        (TURN, signs.turn, "turn"),
-        (DIM, signs.follows, "follows"),
-        (KILLED, signs.killed, "killed"),
-        (PROMISE, signs.promise, "others wait"),
-        (STOPPED, signs.stopped, "stopped"),
-    ];
-    let mut lines = vec![Line::default()];
-    for (style, sign, text) in entries {
-        let mut entry = Line::of(style, sign.encode_utf8(&mut [0; 4]));
-        entry.put(DIM, &format!(" {text}"));
-        match lines.last_mut() {
-            Some(line) if line.width() == 0 => *line = entry,
-            Some(line) if line.width() + 3 + entry.width() <= columns => {
-                line.put(PLAIN, "   ");
-                line.append(entry);
-            }
-            _ => lines.push(entry),
+/// Breaks a text between words into lines of at most `width` columns. Longer words are cut.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let word: String = word.chars().take(width).collect();
+        let length = |text: &str| text.chars().count();
+        match lines.last_mut().filter(|line| length(line) + 1 + length(&word) <= width) {
+            Some(line) => *line = format!("{line} {word}"),
+            None => lines.push(word),
         }
     }
     lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::script::{ms, started, story};
-    use super::*;
-
-    const ONE_SECOND: usize = 40;
-
-    fn drawn(story: &Story, who: usize, now: u64) -> String {
-        let scale = Scale::new(ONE_SECOND, ms(now));
-        row(story, who, scale, ms(now), &UNICODE).render(false)
-    }
-
-    #[test]
-    fn a_demo_fits_and_turns_are_at_equal_distances() {
-        for columns in 40..=120 {
-            let scale = Scale::new(columns, ms(0));
-            assert!(scale.cell * columns as u32 >= SEEN, "{columns}");
-            let parts = EVERY.as_nanos().div_ceil(scale.cell.as_nanos() + 1);
-            assert!(EVERY.as_nanos() - scale.cell.as_nanos() * parts < 10, "{columns}");
-        }
-        assert_eq!(Scale::new(ONE_SECOND, ms(0)).cell, ms(1_000));
-        assert_eq!(Scale::new(80, ms(0)).cell, ms(400));
-    }
-
-    #[test]
-    fn what_is_older_than_fits_moves_out_of_sight() {
-        assert_eq!(Scale::new(ONE_SECOND, ms(39_999)).first, 0);
-        let scale = Scale::new(ONE_SECOND, ms(42_000));
-        assert_eq!(scale.first, 3);
-        assert_eq!(scale.column(ms(2_999)), None);
-        assert_eq!(scale.column(ms(3_000)), Some(0));
-        assert_eq!(scale.column(ms(42_000)), Some(39));
-        assert!(axis(scale).render(false).starts_with("       10 s"));
-    }
-
-    #[test]
-    fn a_crash() {
-        let mut story = started();
-        story.runs(2_000, 0, 1000);
-        story.begins(4_000, 0, 1000);
-        assert_eq!(drawn(&story, 0, 4_200), "━━●━●");
-        story.kill(ms(5_300), 0);
-        story.dies(5_310, 0);
-        assert_eq!(drawn(&story, 0, 7_000), "━━●━●✗░░");
-        assert_eq!(drawn(&story, 1, 7_000), "········");
-        // Its promise is over, and nobody has looked yet.
-        assert_eq!(drawn(&story, 0, 8_000), "━━●━●✗░░");
-        story.elects(8_000, 1, 1008);
-        assert_eq!(drawn(&story, 1, 9_000), "········━━");
-        story.start(ms(8_100), 0);
-        story.follows(9_000, 0, "ben");
-        assert_eq!(drawn(&story, 0, 10_000), "━━●━●✗░░ ··");
-        let scale = Scale::new(ONE_SECOND, ms(10_000));
-        assert_eq!(terms(&story, scale, &UNICODE).render(false), "1000    1008");
-        // For a process whose supervisor lives nobody waits.
-        story.kill_process(ms(10_500), 1);
-        assert_eq!(drawn(&story, 1, 13_000), "········━━✗");
-    }
-
-    #[test]
-    fn a_stop_and_an_end_that_nobody_asked_for() {
-        let mut story = started();
-        story.stop(ms(2_000), 0);
-        story.dies(3_000, 0);
-        assert_eq!(drawn(&story, 0, 4_000), "━━■");
-        story.dies(3_000, 1);
-        assert_eq!(drawn(&story, 1, 4_000), "···✗");
-    }
-
-    #[test]
-    fn a_term_is_shortened_where_the_next_one_begins_soon() {
-        let mut story = story();
-        story.elects(2_000, 1, 1_795_160_569);
-        story.elects(9_000, 2, 1_795_160_577);
-        let line = terms(&story, Scale::new(ONE_SECOND, ms(9_000)), &UNICODE);
-        assert_eq!(line.render(false), "  …0569  1795160577");
-        story.elects(14_000, 1, 1_795_160_582);
-        let line = terms(&story, Scale::new(ONE_SECOND, ms(14_000)), &UNICODE);
-        assert_eq!(line.render(false), "  …0569  0577 1795160582");
-    }
-
-    #[test]
-    fn a_legend_in_as_many_lines_as_it_needs() {
-        assert_eq!(legend(100, &ASCII).len(), 1);
-        let narrow = legend(30, &ASCII);
-        assert!(narrow.iter().all(|line| line.width() <= 30));
-        assert_eq!(narrow[0].render(false), "= leads   o turn   . follows");
-    }
 }

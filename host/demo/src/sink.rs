@@ -1,13 +1,10 @@
-//! Where the turns have their effect: an HTTP endpoint that sees who works when.
-//!
-//! It knows nothing of the election, so what it saw is evidence.
+//! The endpoint that turns call. It knows nothing of the election, so what it sees is evidence.
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
-use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,28 +13,22 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// How long the work of one turn takes.
+/// Duration of the work of one turn.
 const WORK: Duration = Duration::from_millis(600);
-
-/// The work of one turn, as the sink saw it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Delivery {
-    pub term: u64,
-    pub slot: String,
-    pub began: DateTime<Utc>,
-    /// When it was done, or its connection was lost.
-    pub ended: Option<DateTime<Utc>>,
-}
 
 #[derive(Clone, Default)]
 pub(super) struct Sink(Arc<Mutex<Seen>>);
 
 #[derive(Default)]
 struct Seen {
-    entries: Vec<Delivery>,
-    /// How many came before them.
-    forgotten: usize,
+    running: usize,
+    highest_term: u64,
+    newest_slot: String,
+    overlapping: usize,
 }
+
+/// Work under way. Ends when it is dropped: done, or its sender is gone.
+struct Work(Sink);
 
 impl Sink {
     /// Listens on a free port of this machine, in a task of `tasks`.
@@ -50,23 +41,30 @@ impl Sink {
         Ok((sink, address))
     }
 
-    /// All that it saw, in the order of arrival.
-    pub(super) fn deliveries(&self) -> Vec<Delivery> {
-        self.lock().entries.clone()
+    /// Returns the number of turns that should not have been: those that began while another one ran or came after
+    /// one of a later term, and those that repeated a slot.
+    pub(super) fn overlapping(&self) -> usize {
+        self.lock().overlapping
     }
 
-    /// Forgets what was done longer than `age` ago.
-    pub(super) fn forget(&self, age: Duration) {
-        let before = Utc::now() - age;
+    fn begin(&self, term: u64, slot: String) -> Work {
         let mut seen = self.lock();
-        let old = |delivery: &&Delivery| delivery.ended.is_some_and(|ended| ended < before);
-        let old = seen.entries.iter().take_while(old).count();
-        seen.entries.drain(..old);
-        seen.forgotten += old;
+        let is_fair = seen.running == 0 && term >= seen.highest_term && slot > seen.newest_slot;
+        seen.overlapping += usize::from(!is_fair);
+        seen.running += 1;
+        seen.highest_term = seen.highest_term.max(term);
+        seen.newest_slot = slot.max(std::mem::take(&mut seen.newest_slot));
+        Work(self.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.0.lock().running -= 1;
     }
 }
 
@@ -79,34 +77,35 @@ async fn turn(State(sink): State<Sink>, body: Bytes) -> StatusCode {
     let Ok(Report { term, slot }) = serde_json::from_slice(&body) else {
         return StatusCode::BAD_REQUEST;
     };
-    let _work = Work::begin(sink, term, slot);
+    let _work = sink.begin(term, slot);
     tokio::time::sleep(WORK).await;
     StatusCode::NO_CONTENT
 }
 
-/// Work under way. Ends when it is dropped: done, or its sender is gone.
-struct Work {
-    sink: Sink,
-    number: usize,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Work {
-    fn begin(sink: Sink, term: u64, slot: String) -> Self {
-        let number = {
-            let mut seen = sink.lock();
-            seen.entries.push(Delivery { term, slot, began: Utc::now(), ended: None });
-            seen.forgotten + seen.entries.len() - 1
-        };
-        Self { sink, number }
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        let mut seen = self.sink.lock();
-        let place = self.number.checked_sub(seen.forgotten);
-        if let Some(delivery) = place.and_then(|place| seen.entries.get_mut(place)) {
-            delivery.ended = Some(Utc::now());
+    /// What the sink finds when turns begin in this order, each one after so many have ended.
+    fn found(turns: &[(u64, &str, usize)]) -> usize {
+        let (sink, mut running) = (Sink::default(), Vec::new());
+        for (term, slot, ended) in turns {
+            running.drain(..ended);
+            running.push(sink.begin(*term, (*slot).to_owned()));
         }
+        sink.overlapping()
+    }
+
+    #[test]
+    fn turns_that_should_not_have_been_are_counted() {
+        assert_eq!(found(&[(1, "a", 0), (2, "b", 1), (2, "c", 1)]), 0);
+        assert_eq!(found(&[(1, "a", 0), (2, "b", 0)]), 1, "two at once");
+        assert_eq!(
+            found(&[(1, "a", 0), (2, "b", 0), (2, "c", 1), (2, "d", 2)]),
+            2,
+            "one that lasts"
+        );
+        assert_eq!(found(&[(2, "a", 0), (1, "b", 1)]), 1, "of an earlier term");
+        assert_eq!(found(&[(1, "a", 0), (2, "a", 1)]), 1, "a slot twice");
     }
 }

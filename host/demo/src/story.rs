@@ -1,36 +1,61 @@
-//! What has happened so far: from what was done to the candidates and what they said about it.
-
-mod steered;
-#[cfg(test)]
-mod tests;
+//! The events so far: what was done to the candidates, and what they reported. All times count from the start.
 
 use super::act::Act;
-use super::heard::{Event, Heard, What};
-use super::lane::{Hindrance, Lane, State};
-use super::note::{Kind, Note};
+use super::stage::{Event, Heard, What};
 use chrono::{DateTime, Utc};
 use std::time::Duration;
+use tenure::program::server::view::Kind;
 use tenure::settings::Replacement;
 
-/// All times count from the start of the demo.
+/// The most notes and terms that are kept.
+const KEPT: usize = 200;
+
 #[derive(Debug)]
 pub(super) struct Story {
     origin: DateTime<Utc>,
     pub replacement: Replacement,
     pub lanes: Vec<Lane>,
     pub turns: Vec<Turn>,
-    pub leaderships: Vec<Leadership>,
-    pub take_overs: Vec<TakeOver>,
+    pub terms: Vec<Term>,
+    pub takeovers: Vec<Takeover>,
     pub notes: Vec<Note>,
-    /// Candidates that ended though nobody asked them to.
+    /// Notes that were not printed yet.
+    pub unsaid: Vec<Note>,
+    /// Candidates that ended unasked.
     pub lost: usize,
-    /// Why somebody else must take over now, and since when.
+    /// Turns that began, and turns that succeeded.
+    pub began: usize,
+    pub succeeded: usize,
+    /// Why another candidate must take over now, and since when.
     vacancy: Option<(Act, Duration)>,
-    /// How many notes there were before those that are kept.
-    notes_forgotten: usize,
-    /// How many turns there were before those that are kept, and how many of them did not end well.
-    pub turns_forgotten: usize,
-    pub cut_off_forgotten: usize,
+}
+
+/// The state of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Starting,
+    Follows,
+    Leads,
+    Killed,
+    Stopping,
+    Stopped,
+    Lost,
+}
+
+/// One candidate.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub name: &'static str,
+    /// None before its first start.
+    pub state: Option<State>,
+    /// Its process has ended.
+    pub ended: bool,
+    pub frozen: bool,
+    pub cut_off: bool,
+    /// It was asked to resign.
+    resigns: bool,
+    /// When it was no leader: what it was, from when to when.
+    pub spans: Vec<(Kind, Duration, Option<Duration>)>,
 }
 
 /// A turn, by the log of the candidate that ran it.
@@ -40,68 +65,103 @@ pub(super) struct Turn {
     pub term: u64,
     pub slot: String,
     pub began: Duration,
-    /// When it ended, or the process that ran it did.
-    pub ended: Option<Duration>,
-    /// As its log tells it; none when it does not.
+    /// None while it runs.
     pub outcome: Option<String>,
-    /// Whether its process was frozen meanwhile.
-    pub halted: bool,
 }
 
-impl Turn {
-    /// Of all turns, this one.
-    pub(super) fn key(&self) -> (u64, &str) {
-        (self.term, &self.slot)
-    }
-
-    /// Whether it ended well.
-    pub(super) fn done(&self) -> bool {
-        self.outcome.as_deref() == Some("succeeded")
-    }
-}
-
-/// One term, and who led in it.
+/// A term, and its leader.
 #[derive(Debug)]
-pub(super) struct Leadership {
+pub(super) struct Term {
     pub who: usize,
     pub term: u64,
     pub since: Duration,
     /// How long the leader may act after a beat.
     pub acts: Duration,
     /// The newest beat that it can have given; none while it gives them.
-    pub last_sign: Option<Duration>,
-    /// From whom it took over, and how soon.
-    pub took_over: Option<TakeOver>,
+    last_beat: Option<Duration>,
+    pub takeover: Option<Takeover>,
     /// When, and how in words.
     pub ended: Option<(Duration, String)>,
-    /// How many of its turns are kept no longer.
-    pub turns_forgotten: usize,
+    /// The lease was given back: no other candidate has to wait.
+    released: bool,
+    pub turns: usize,
 }
-
-impl Leadership {
-    /// Until when the leader may act, as far as is known at `now`.
-    pub(super) fn valid_until(&self, now: Duration) -> Duration {
-        self.last_sign.unwrap_or(now) + self.acts
-    }
-
-    /// Until when a leader that has not given the lease back keeps the others out, with such a promise.
-    pub(super) fn waits_until(&self, promise: Duration) -> Option<Duration> {
-        let how = self.ended.as_ref().map_or("", |(_, how)| how);
-        let given_back = matches!(how, "stopped" | "left" | "resigned" | PROCESS_DIED);
-        self.last_sign.filter(|_| !given_back).map(|sign| sign + promise)
-    }
-}
-
-/// How the term of a leader ended whose supervisor released its lease.
-const PROCESS_DIED: &str = "its process died";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TakeOver {
+pub(super) struct Takeover {
     pub cause: Act,
     pub after: Duration,
 }
 
-/// A time that was measured, to what can be felt of it.
+/// A sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Note {
+    pub at: Duration,
+    pub is_problem: bool,
+    pub text: String,
+}
+
+impl State {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Starting => "starts",
+            Self::Follows => "follows",
+            Self::Leads => "leads",
+            Self::Killed => "killed",
+            Self::Stopping => "stopping",
+            Self::Stopped => "stopped",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl Lane {
+    /// Returns true if it takes part.
+    pub(super) fn is_in(&self) -> bool {
+        matches!(self.state, Some(State::Follows | State::Leads))
+    }
+
+    fn may_end(&self) -> bool {
+        matches!(self.state, Some(State::Killed | State::Stopping))
+    }
+
+    fn enter(&mut self, at: Duration, state: State) {
+        if self.state == Some(state) {
+            return;
+        }
+        let kind = match state {
+            State::Follows => Some(Kind::Follows),
+            State::Killed | State::Stopped | State::Lost => Some(Kind::Gone),
+            State::Starting | State::Leads | State::Stopping => None,
+        };
+        self.close(at, Kind::Follows);
+        self.close(at, Kind::Gone);
+        self.spans.extend(kind.map(|kind| (kind, at, None)));
+        self.state = Some(state);
+    }
+
+    fn close(&mut self, at: Duration, kind: Kind) {
+        for (of, _, to) in &mut self.spans {
+            if *of == kind && to.is_none() {
+                *to = Some(at);
+            }
+        }
+    }
+}
+
+impl Term {
+    /// Returns until when the leader may act, as far as is known at `now`.
+    pub(super) fn valid_until(&self, now: Duration) -> Duration {
+        self.last_beat.unwrap_or(now) + self.acts
+    }
+
+    /// Returns until when the leader keeps the others out with such a promise, unless it gave the lease back.
+    pub(super) fn waits_until(&self, promise: Duration) -> Option<Duration> {
+        self.last_beat.filter(|_| !self.released).map(|beat| beat + promise)
+    }
+}
+
+/// A measured time, as exactly as people can feel it.
 pub(super) fn brief(span: Duration) -> String {
     match span.as_millis() {
         millis @ ..1_000 => format!("{millis} ms"),
@@ -115,301 +175,354 @@ impl Story {
         names: &[&'static str],
         replacement: Replacement,
     ) -> Self {
-        let text = format!("{} candidates start. Whoever gets the lease first leads.", names.len());
-        Self {
+        let lane = |name: &&'static str| Lane {
+            name,
+            state: None,
+            ended: true,
+            frozen: false,
+            cut_off: false,
+            resigns: false,
+            spans: Vec::new(),
+        };
+        let mut story = Self {
             origin,
             replacement,
-            lanes: names.iter().map(|name| Lane::new(name)).collect(),
+            lanes: names.iter().map(lane).collect(),
             turns: Vec::new(),
-            leaderships: Vec::new(),
-            take_overs: Vec::new(),
-            notes: vec![Note::new(Duration::ZERO, Kind::Headline, text)],
+            terms: Vec::new(),
+            takeovers: Vec::new(),
+            notes: Vec::new(),
+            unsaid: Vec::new(),
             lost: 0,
+            began: 0,
+            succeeded: 0,
             vacancy: None,
-            notes_forgotten: 0,
-            turns_forgotten: 0,
-            cut_off_forgotten: 0,
-        }
+        };
+        let count = names.len();
+        let text = format!("{count} candidates start. The first one that gets the lease leads.");
+        story.note(Duration::ZERO, text);
+        story
     }
 
-    /// How many notes there were so far.
-    pub(super) fn notes_told(&self) -> usize {
-        self.notes_forgotten + self.notes.len()
-    }
-
-    /// The notes after the first `number`, as far as they are kept.
-    pub(super) fn notes_since(&self, number: usize) -> impl Iterator<Item = &Note> {
-        self.notes.iter().skip(number.saturating_sub(self.notes_forgotten))
-    }
-
-    /// The time since the start.
+    /// Returns the time since the start.
     pub(super) fn at(&self, time: DateTime<Utc>) -> Duration {
         (time - self.origin).to_std().unwrap_or_default()
     }
 
-    /// Who leads, as far as is known.
-    pub(super) fn leader(&self) -> Option<usize> {
-        self.lanes.iter().position(|lane| lane.state() == Some(State::Leads))
+    pub(super) fn name(&self, who: usize) -> &'static str {
+        self.lanes[who].name
     }
 
-    /// What the leaders promise: to have stopped so long after their newest beat.
+    /// The candidate that leads by its own log.
+    pub(super) fn leader(&self) -> Option<usize> {
+        self.lanes.iter().position(|lane| lane.state == Some(State::Leads))
+    }
+
+    /// The leader that may act.
+    pub(super) fn holder(&self, now: Duration) -> Option<usize> {
+        let last = self.terms.last()?;
+        (last.ended.is_none() && now < last.valid_until(now)).then_some(last.who)
+    }
+
+    /// How long after its newest beat a leader has stopped, as it promises.
     pub(super) fn promise(&self) -> Duration {
         self.replacement.promise.unwrap_or(self.replacement.lease)
     }
 
-    /// How long the promise of a leader that was killed still lasts, if nobody has taken over yet.
-    pub(super) fn promise_left(&self, now: Duration) -> Option<Duration> {
-        let (Act::KillMachine, _) = self.vacancy? else { return None };
-        Some(self.leaderships.last()?.waits_until(self.promise())?.saturating_sub(now))
+    /// Returns what can be done to a candidate on the page.
+    pub(super) fn possible(&self, who: usize, now: Duration) -> Vec<Act> {
+        let lane = &self.lanes[who];
+        let runs = !lane.ended && !matches!(lane.state, None | Some(State::Killed));
+        let moves = runs && !lane.frozen;
+        let all = [
+            (Act::KillMachine, runs),
+            // A frozen supervisor sees nothing.
+            (Act::KillProcess, moves && self.replacement.supervised),
+            (Act::Start, lane.ended),
+            // Elsewhere only the supervisor would stand still.
+            (Act::Freeze, moves && cfg!(target_os = "linux")),
+            (Act::Thaw, runs && lane.frozen),
+            (Act::Partition, !lane.cut_off),
+            (Act::Heal, lane.cut_off),
+            (Act::Resign, moves && !lane.cut_off && self.holder(now) == Some(who)),
+        ];
+        all.into_iter().filter(|(_, possible)| *possible).map(|(act, _)| act).collect()
     }
 
-    pub(super) fn start(&mut self, now: Duration, who: usize) {
-        let Some(lane) = self.lanes.get_mut(who) else { return };
-        lane.enter(now, State::Starting);
-        (lane.ended, lane.resigns) = (false, false);
-        if !self.leaderships.is_empty() {
-            let text = format!("{} is started again, and follows from now on.", self.name(who));
-            self.note(now, Kind::Detail, text);
+    /// Notes what is done to a candidate.
+    pub(super) fn act(&mut self, now: Duration, who: usize, act: Act) {
+        let works = self.turns.iter().any(|turn| turn.who == who && turn.outcome.is_none());
+        let during = if works { " in the middle of a turn" } else { "" };
+        let ends = !matches!(act, Act::Start | Act::Thaw | Act::Heal | Act::Resign);
+        let leads = ends && self.vacate(now, who, act);
+        let so = |leads_so| if leads { leads_so } else { "It only followed: nothing changes." };
+        let lane = &mut self.lanes[who];
+        let name = lane.name;
+        let text = match act {
+            Act::Start => {
+                lane.enter(now, State::Starting);
+                lane.ended = false;
+                if self.terms.is_empty() {
+                    return;
+                }
+                format!("{name} is started again, and follows from now on.")
+            }
+            Act::KillMachine => {
+                lane.enter(now, State::Killed);
+                let so = so("The others wait until its promise is over.");
+                format!("The machine of {name} dies{during} (SIGKILL to all of it). {so}")
+            }
+            Act::KillProcess => {
+                lane.enter(now, State::Killed);
+                let so = so("Its supervisor sees that, and releases the lease.");
+                format!("The process of {name} dies{during} (SIGKILL). {so}")
+            }
+            Act::Stop => {
+                lane.enter(now, State::Stopping);
+                format!(
+                    "{name} is asked to stop (SIGTERM). It ends its work, then releases the lease: no candidate has to \
+                     wait until it expires."
+                )
+            }
+            Act::Freeze => {
+                lane.frozen = true;
+                lane.spans.push((Kind::Frozen, now, None));
+                let so = so("It cannot see its validity end. Thawed, its work is stopped first.");
+                format!("{name} is frozen (SIGSTOP). {so}")
+            }
+            Act::Partition => {
+                lane.cut_off = true;
+                lane.spans.push((Kind::CutOff, now, None));
+                let so = so("It cannot renew, and stops its work before another one may lead.");
+                format!("{name} can no longer reach the store. {so}")
+            }
+            Act::Thaw | Act::Heal => {
+                self.free(now, who, act);
+                let goes_on = "goes on (SIGCONT)";
+                let reaches = "can reach the store again";
+                format!("{name} {}.", if act == Act::Thaw { goes_on } else { reaches })
+            }
+            Act::Resign => {
+                lane.resigns = true;
+                format!("{name} is asked to resign.")
+            }
+        };
+        match act {
+            Act::KillMachine => self.end(now, |term| term.who == who, "its machine died", false),
+            Act::KillProcess => self.end(now, |term| term.who == who, "its process died", true),
+            _ => {}
         }
+        self.note(now, text);
     }
 
-    /// All its processes.
-    pub(super) fn kill(&mut self, now: Duration, who: usize) {
-        let during = self.during(who);
-        let so = match self.doom(now, who, State::Killed, Act::KillMachine) {
-            true => "The others wait until its promise is over.",
-            false => FOLLOWED,
-        };
-        let name = self.name(who);
-        let text = format!("The machine of {name} dies{during} (SIGKILL to all of it). {so}");
-        self.headline(now, text);
-    }
-
-    /// The process that runs the election, and not its supervisor.
-    pub(super) fn kill_process(&mut self, now: Duration, who: usize) {
-        let during = self.during(who);
-        let so = match self.doom(now, who, State::Killed, Act::KillProcess) {
-            true => "Its supervisor sees that, and releases the lease.",
-            false => FOLLOWED,
-        };
-        let text = format!("The process of {} dies{during} (SIGKILL). {so}", self.name(who));
-        self.headline(now, text);
-    }
-
-    fn during(&self, who: usize) -> &'static str {
-        let works = self.turns.iter().any(|turn| turn.who == who && turn.ended.is_none());
-        if works { " in the middle of a turn" } else { "" }
-    }
-
-    pub(super) fn stop(&mut self, now: Duration, who: usize) {
-        self.doom(now, who, State::Stopping, Act::Stop);
-        let text = format!(
-            "{} is asked to stop (SIGTERM). It ends its work, then releases the lease: nobody has to wait until it \
-             expires.",
-            self.name(who)
-        );
-        self.note(now, Kind::Headline, text);
-    }
-
-    pub(super) fn finish(&mut self, now: Duration) {
-        let text = "The demo is over. The candidates are asked to stop, the leader last.";
-        self.note(now, Kind::Headline, text);
-    }
-
-    /// The end of the demo for one candidate.
+    /// The demo is over for a candidate.
     pub(super) fn dismiss(&mut self, now: Duration, who: usize) {
-        if let Some(lane) = self.lanes.get_mut(who) {
-            lane.enter(now, State::Stopping);
-        }
-        self.note(now, Kind::Detail, format!("{} is asked to stop.", self.name(who)));
+        self.lanes[who].enter(now, State::Stopping);
     }
 
-    /// Takes note of what a candidate said or did.
-    pub(super) fn hear(&mut self, heard: Heard) {
-        let Heard { who, at, what } = heard;
-        let at = self.at(at);
+    /// Another candidate must take over if this one leads. Returns true if it does.
+    fn vacate(&mut self, now: Duration, who: usize, cause: Act) -> bool {
+        let leads = self.holder(now) == Some(who);
+        // The first cause counts: a frozen leader that is then killed was lost when it froze.
+        if let Some(last @ Term { last_beat: None, .. }) = self.terms.last_mut().filter(|_| leads) {
+            self.vacancy = Some((cause, now));
+            last.last_beat = Some(now).filter(|_| cause != Act::Stop);
+        }
+        leads
+    }
+
+    /// A leader that is hindered no longer, and whose time is not over, gives beats again.
+    fn free(&mut self, now: Duration, who: usize, act: Act) {
+        let leads = self.holder(now) == Some(who);
+        let lane = &mut self.lanes[who];
+        let (flag, kind) = match act {
+            Act::Thaw => (&mut lane.frozen, Kind::Frozen),
+            _ => (&mut lane.cut_off, Kind::CutOff),
+        };
+        *flag = false;
+        lane.close(now, kind);
+        let is_free = leads && !lane.frozen && !lane.cut_off;
+        if let Some(last) = self.terms.last_mut().filter(|_| is_free) {
+            last.last_beat = None;
+        }
+    }
+
+    /// Takes what a candidate said or did.
+    pub(super) fn hear(&mut self, Heard { who, at, what }: Heard) {
+        let (at, name) = (self.at(at), self.name(who));
         match what {
             What::Event(event) => self.event(who, at, event),
-            What::Words(words) => {
-                self.note(at, Kind::Problem, format!("{} says: {words}", self.name(who)));
+            What::Words(words) => self.problem(at, format!("{name} says: {words}")),
+            What::Ended(how) => self.process_ended(who, at, &how),
+            What::NotResigned(why) => {
+                self.lanes[who].resigns = false;
+                self.problem(at, format!("{name} does not resign: {why}"));
             }
-            What::Ended(how) => self.ended(who, at, &how),
-            What::NotResigned(why) => self.not_resigned(at, who, &why),
         }
     }
 
     fn event(&mut self, who: usize, at: Duration, event: Event) {
-        let name = self.name(who);
-        let Some(lane) = self.lanes.get_mut(who) else { return };
+        let lane = &mut self.lanes[who];
+        let (name, may_end) = (lane.name, lane.may_end());
         match event {
-            Event::Following { leader } => {
-                if !lane.may_end() {
-                    lane.enter(at, State::Follows);
-                }
-                let leader = leader.as_deref().unwrap_or("somebody");
-                self.note(at, Kind::Detail, format!("{name} follows {leader}."));
-            }
+            Event::Following if !may_end => lane.enter(at, State::Follows),
             Event::Elected { term, valid_for_ms } => {
-                if !lane.may_end() {
+                if !may_end {
                     lane.enter(at, State::Leads);
                 }
                 self.elected(who, at, term, Duration::from_millis(valid_for_ms));
             }
             Event::Renewed { term } => self.goes_on(at, term),
-            Event::TurnStarted { term, slot, past_due } => {
-                let missed = if past_due { ", also for the slots that nobody ran" } else { "" };
-                let text = format!("{name} runs the turn of {}{missed}.", time_of(&slot));
-                self.note(at, Kind::Detail, text);
+            Event::TurnStarted { term, slot } => {
                 self.goes_on(at, term);
-                self.turns.push(Turn {
-                    who,
-                    term,
-                    slot,
-                    began: at,
-                    ended: None,
-                    outcome: None,
-                    halted: false,
-                });
+                self.began += 1;
+                if let Some(of) = self.terms.iter_mut().rfind(|of| of.term == term) {
+                    of.turns += 1;
+                }
+                self.turns.push(Turn { who, term, slot, began: at, outcome: None });
             }
             Event::TurnEnded { term, slot, outcome, detail } => {
-                if outcome != "succeeded" {
-                    let detail = detail.map(|text| format!(": {text}")).unwrap_or_default();
-                    let text = format!("{name}: the turn of {} {outcome}{detail}", time_of(&slot));
-                    self.note(at, Kind::Problem, text);
-                }
-                let turn = self.turns.iter_mut().rfind(|turn| turn.key() == (term, &slot));
-                if let Some(turn) = turn {
-                    // Cut off on waking, it did nothing since it was frozen.
-                    if !(turn.halted && outcome == "cut-off") {
-                        turn.ended = Some(at);
+                match outcome.as_str() {
+                    "succeeded" => self.succeeded += 1,
+                    _ => {
+                        let detail = detail.map(|text| format!(": {text}")).unwrap_or_default();
+                        let time = slot.split_once('T').map_or(&*slot, |(_, time)| time);
+                        self.problem(at, format!("{name}: the turn of {time} {outcome}{detail}"));
                     }
+                }
+                let is_it = |turn: &&mut Turn| turn.term == term && turn.slot == slot;
+                if let Some(turn) = self.turns.iter_mut().rfind(is_it) {
                     turn.outcome = Some(outcome);
                 }
             }
-            Event::StoodDown { term, reason } => {
-                let asked = lane.may_end();
-                if asked {
-                    self.note(at, Kind::Detail, format!("{name} has released the lease."));
-                } else if let Some(text) = self.expected_end(at, who) {
-                    self.headline(at, text);
-                } else if let Some(lane) = self.lanes.get_mut(who) {
-                    lane.enter(at, State::Follows);
-                    let why = end_of_term(&reason);
-                    let text =
-                        format!("{name} no longer leads, though nobody asked it to stop: {why}.");
-                    self.note(at, Kind::Problem, text);
-                }
-                let how = if asked { "stopped" } else { end_of_term(&reason) };
-                self.close(at, |leadership| leadership.term == term, how);
-            }
-            Event::Problem { class, detail } if class == "process" && lane.may_end() => {
-                self.note(at, Kind::Detail, format!("The supervisor of {name}: {detail}"));
-            }
+            Event::StoodDown { term, reason } => self.stood_down(who, at, term, &reason),
+            // What a supervisor reports of a process that was killed.
+            Event::Problem { class, .. } if class == "process" && may_end => {}
             Event::Problem { class, detail } => {
-                self.note(at, Kind::Problem, format!("{name}: {class}: {detail}"));
+                self.problem(at, format!("{name}: {class}: {detail}"));
             }
-            Event::Handler { line, stream } if stream == "stderr" => {
-                self.note(at, Kind::Problem, format!("{name}: its handler says: {line}"));
-            }
-            Event::Handler { .. } | Event::Note { .. } | Event::Other => {}
+            Event::Following | Event::Note { .. } | Event::Other => {}
         }
     }
 
-    /// The leader of that term still leads.
+    /// The leader of that term still leads: it was not hindered for long enough.
     fn goes_on(&mut self, at: Duration, term: u64) {
-        let Some(last) = self.leaderships.last().filter(|last| last.term == term) else { return };
-        // It was not hindered for long enough.
-        let over = |(cause, since)| matches!(cause, Act::Freeze | Act::Partition) && since < at;
-        if last.last_sign.is_none() && self.vacancy.is_some_and(over) {
+        let leads =
+            self.terms.last().is_some_and(|last| last.term == term && last.last_beat.is_none());
+        let is_over = |(cause, since)| matches!(cause, Act::Freeze | Act::Partition) && since < at;
+        if leads && self.vacancy.is_some_and(is_over) {
             self.vacancy = None;
         }
     }
 
-    fn elected(&mut self, who: usize, at: Duration, term: u64, valid_for: Duration) {
+    fn elected(&mut self, who: usize, at: Duration, term: u64, acts: Duration) {
         let name = self.name(who);
-        let took_over = self.vacancy.take();
-        let took_over =
-            took_over.map(|(cause, since)| TakeOver { cause, after: at.saturating_sub(since) });
-        self.take_overs.extend(took_over);
-        let text = match took_over {
-            Some(TakeOver { cause, after }) => {
-                let (after, than) = (brief(after), cause.after());
-                format!("{name} takes over {after} {than}, with a higher term: {term}.")
+        let takeover = self.vacancy.take();
+        let takeover =
+            takeover.map(|(cause, since)| Takeover { cause, after: at.saturating_sub(since) });
+        self.takeovers.extend(takeover);
+        let text = match takeover {
+            Some(Takeover { cause, after }) => {
+                let (after, cause) = (brief(after), cause.cause());
+                format!("{name} takes over {after} {cause}, with a higher term: {term}.")
             }
             None => format!("{name} leads, with term {term}. Only {name} runs the turns."),
         };
-        self.note(at, Kind::Headline, text);
-        self.close(at, |_| true, end_of_term("validity-ended"));
-        self.leaderships.push(Leadership {
+        self.note(at, text);
+        self.end(at, |_| true, how_it_ended("validity-ended"), false);
+        self.terms.push(Term {
             who,
             term,
             since: at,
-            acts: valid_for,
-            last_sign: None,
-            took_over,
+            acts,
+            last_beat: None,
+            takeover,
             ended: None,
-            turns_forgotten: 0,
+            released: false,
+            turns: 0,
         });
     }
 
-    fn ended(&mut self, who: usize, at: Duration, how: &str) {
-        let name = self.name(who);
-        let Some(lane) = self.lanes.get_mut(who) else { return };
-        lane.ended = true;
-        lane.free(at, Hindrance::Frozen);
-        let (asked, killed) = (lane.may_end(), lane.state() == Some(State::Killed));
-        if !killed {
-            lane.enter(at, if asked { State::Gone } else { State::Lost });
+    fn stood_down(&mut self, who: usize, at: Duration, term: u64, reason: &str) {
+        let is_followed = self.terms.last().is_some_and(|last| last.who != who);
+        let lane = &mut self.lanes[who];
+        let (name, asked) = (lane.name, lane.may_end());
+        let how = if asked { "stopped" } else { how_it_ended(reason) };
+        let hindered = matches!(self.vacancy, Some((Act::Freeze | Act::Partition, _)));
+        if !asked {
+            lane.enter(at, State::Follows);
+            if std::mem::take(&mut lane.resigns) {
+                self.vacancy = Some((Act::Resign, at));
+                self.note(at, format!("{name} has given the lease back."));
+            } else if hindered || lane.cut_off || is_followed {
+                self.note(at, format!("{name} no longer leads: its validity has ended."));
+            } else {
+                self.problem(at, format!("{name} no longer leads, though unasked: {how}."));
+            }
+        }
+        let released = asked || ["left", "resigned", "handed-over"].contains(&reason);
+        self.end(at, |of| of.term == term, how, released);
+    }
+
+    fn process_ended(&mut self, who: usize, at: Duration, how: &str) {
+        let lane = &mut self.lanes[who];
+        let (name, asked) = (lane.name, lane.may_end());
+        (lane.ended, lane.frozen) = (true, false);
+        lane.close(at, Kind::Frozen);
+        match lane.state {
+            Some(State::Killed) => {}
+            _ if asked => lane.enter(at, State::Stopped),
+            _ => lane.enter(at, State::Lost),
         }
         if !asked {
             self.lost += 1;
-            let text = format!("{name} has ended, though nobody asked it to: {how}.");
-            self.note(at, Kind::Problem, text);
+            self.problem(at, format!("{name} has ended unasked: {how}."));
         }
-        for turn in self.turns.iter_mut().filter(|turn| turn.who == who && turn.ended.is_none()) {
-            turn.ended = Some(at);
+        for turn in self.turns.iter_mut().filter(|turn| turn.who == who) {
+            turn.outcome.get_or_insert_with(|| "cut-off".to_owned());
         }
-        self.close(at, |leadership| leadership.who == who, how);
+        self.end(at, |term| term.who == who, how, false);
     }
 
-    /// The end of a candidate; whether it led.
-    fn doom(&mut self, now: Duration, who: usize, state: State, cause: Act) -> bool {
-        if let Some(lane) = self.lanes.get_mut(who) {
-            lane.enter(now, state);
-        }
-        let leads = self.vacate(now, who, cause);
-        let how = match cause {
-            Act::KillMachine => Some("its machine died"),
-            Act::KillProcess => Some(PROCESS_DIED),
-            _ => None,
-        };
-        if let Some(how) = how {
-            self.close(now, |leadership| leadership.who == who, how);
-        }
-        leads
-    }
-
-    fn close(&mut self, at: Duration, which: impl Fn(&Leadership) -> bool, how: &str) {
-        let open = self.leaderships.iter_mut().rfind(|leadership| which(leadership));
-        if let Some(leadership @ Leadership { ended: None, .. }) = open {
-            leadership.ended = Some((at, how.to_owned()));
+    /// Ends the last such term, unless it has ended before.
+    fn end(&mut self, at: Duration, which: impl Fn(&Term) -> bool, how: &str, released: bool) {
+        if let Some(term @ Term { ended: None, .. }) =
+            self.terms.iter_mut().rfind(|term| which(term))
+        {
+            (term.ended, term.released) = (Some((at, how.to_owned())), released);
         }
     }
 
-    fn note(&mut self, at: Duration, kind: Kind, text: impl Into<String>) {
-        self.notes.push(Note::new(at, kind, text));
+    pub(super) fn note(&mut self, at: Duration, text: String) {
+        self.tell(at, false, &text);
     }
 
-    pub(super) fn name(&self, who: usize) -> &'static str {
-        self.lanes.get(who).map_or("somebody", |lane| lane.name)
+    fn problem(&mut self, at: Duration, text: String) {
+        self.tell(at, true, &text);
+    }
+
+    fn tell(&mut self, at: Duration, is_problem: bool, text: &str) {
+        // A candidate may write what a terminal would obey.
+        let text = text.replace(char::is_control, " ");
+        let note = Note { at, is_problem, text };
+        self.unsaid.push(note.clone());
+        self.notes.push(note);
+    }
+
+    /// Forgets what ended before `before`, and what is too much.
+    pub(super) fn forget(&mut self, before: Duration) {
+        self.turns.retain(|turn| turn.outcome.is_none() || turn.began >= before);
+        for lane in &mut self.lanes {
+            lane.spans.retain(|(_, _, to)| to.is_none_or(|to| to >= before));
+        }
+        self.notes.drain(..self.notes.len().saturating_sub(KEPT));
+        self.terms.drain(..self.terms.len().saturating_sub(KEPT));
+        self.takeovers.drain(..self.takeovers.len().saturating_sub(KEPT));
     }
 }
 
-/// What the end of a follower means.
-const FOLLOWED: &str = "It only followed: nothing changes.";
-
 /// How a term ended, in few words. The log has a code for it.
-fn end_of_term(reason: &str) -> &str {
+fn how_it_ended(reason: &str) -> &str {
     match reason {
         "validity-ended" => "its validity ended",
         "lease-lost" => "the lease was lost",
@@ -419,9 +532,4 @@ fn end_of_term(reason: &str) -> &str {
         "component-failed" => "the component failed",
         other => other,
     }
-}
-
-/// The time of day of a slot, which is all that changes within a demo.
-fn time_of(slot: &str) -> &str {
-    slot.split_once('T').map_or(slot, |(_, time)| time.trim_end_matches('Z'))
 }

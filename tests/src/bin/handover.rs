@@ -201,7 +201,7 @@ impl Pair {
     async fn transfer(&mut self) -> Result<[Duration; 2]> {
         let to = self.seats[1 - self.leader].name;
         let began = Instant::now();
-        let arguments = ["transfer", "--election", &self.group.election, "--to", to];
+        let arguments = ["transfer", &self.group.election, "--to", to];
         let (code, told) = orders::operate(&self.group, &arguments).await?;
         ensure!(code == Some(0), "{told}");
         let times = self.succeeded(began).await?;

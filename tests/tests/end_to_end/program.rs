@@ -359,8 +359,8 @@ fn the_demo_ends_by_itself_and_nothing_overlapped() {
     assert!(said.contains("SIGKILL"), "{said}");
     // How soon another one led, and why.
     for (what, why) in [
-        ("machine died, takeover", "s  the promise had to end"),
-        ("process died, takeover", "s  its last will was sent"),
+        ("machine died, takeover", "s  the failover window had to end"),
+        ("process died, takeover", "s  its supervisor released the lease"),
         ("stopped, takeover", "s  it released the lease"),
     ] {
         let row = said.lines().find(|line| line.trim_start().starts_with(what));

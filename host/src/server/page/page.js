@@ -65,7 +65,7 @@ function showFacts() {
   byId("taken-over").hidden = !view.take_over;
   write(byId("takeover"), view.take_over ? `${brief(view.take_over.after_ms)} ${view.take_over.cause}` : "");
   byId("judged").hidden = overlapping === null;
-  write(byId("overlapping"), overlapping === 0 ? "0, in the logs and at the endpoint that turns call" : String(overlapping ?? "–"));
+  write(byId("overlapping"), overlapping === 0 ? "0, at the endpoint that turns call" : String(overlapping ?? "–"));
   byId("overlapping").classList.toggle("bad", overlapping > 0);
 }
 

@@ -1,7 +1,7 @@
-//! For tests: stories told in a few words. Times are in milliseconds.
+//! Stories told in a few words. Times are in milliseconds.
 
-use super::heard::{Event, Heard, What};
-use super::story::Story;
+use crate::stage::{Event, Heard, What};
+use crate::story::Story;
 use chrono::DateTime;
 use std::time::Duration;
 use tenure::settings::Replacement;
@@ -10,8 +10,8 @@ pub(super) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// Three candidates, none of them started.
-pub(super) fn story() -> Story {
+/// Three candidates, all started; anna leads from 0.2 s on with term 1000, the others follow.
+pub(super) fn started() -> Story {
     let replacement = Replacement {
         promise: Some(ms(2_100)),
         lease: ms(60_000),
@@ -19,26 +19,20 @@ pub(super) fn story() -> Story {
         supervised: true,
         watched: true,
     };
-    Story::new(DateTime::UNIX_EPOCH, &["anna", "ben", "cleo"], replacement)
-}
-
-/// All started; anna leads from 0.2 s on with term 1000, the others follow.
-pub(super) fn started() -> Story {
-    let mut story = story();
+    let mut story = Story::new(DateTime::UNIX_EPOCH, &["anna", "ben", "cleo"], replacement);
     for who in 0..3 {
-        story.start(ms(0), who);
+        story.act(ms(0), who, crate::act::Act::Start);
     }
     story.elects(200, 0, 1000);
     for who in 1..3 {
-        story.follows(300, who, "anna");
+        story.tells(300, who, What::Event(Event::Following));
     }
     story
 }
 
 impl Story {
     pub(super) fn tells(&mut self, at: u64, who: usize, what: What) {
-        let at = DateTime::UNIX_EPOCH + ms(at);
-        self.hear(Heard { who, at, what });
+        self.hear(Heard { who, at: DateTime::UNIX_EPOCH + ms(at), what });
     }
 
     pub(super) fn elects(&mut self, at: u64, who: usize, term: u64) {
@@ -49,14 +43,9 @@ impl Story {
         self.tells(at, who, What::Event(Event::Renewed { term }));
     }
 
-    pub(super) fn follows(&mut self, at: u64, who: usize, leader: &str) {
-        let leader = Some(leader.to_owned());
-        self.tells(at, who, What::Event(Event::Following { leader }));
-    }
-
     pub(super) fn begins(&mut self, at: u64, who: usize, term: u64) {
         let slot = format!("2000-01-01T00:00:{:02}Z", at / 1000);
-        self.tells(at, who, What::Event(Event::TurnStarted { term, slot, past_due: false }));
+        self.tells(at, who, What::Event(Event::TurnStarted { term, slot }));
     }
 
     /// The turn that began at `began`.
@@ -85,5 +74,9 @@ impl Story {
     /// The text of the last note.
     pub(super) fn said(&self) -> &str {
         self.notes.last().map_or("", |note| &note.text)
+    }
+
+    pub(super) fn problems(&self) -> usize {
+        self.notes.iter().filter(|note| note.is_problem).count()
     }
 }

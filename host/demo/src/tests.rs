@@ -1,0 +1,4 @@
+mod page;
+mod picture;
+mod script;
+mod story;

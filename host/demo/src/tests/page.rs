@@ -1,0 +1,120 @@
+use crate::act::Act;
+use crate::page::{Click, Control, app};
+use crate::stage::ELECTION;
+use axum::Router;
+use axum::body::Body;
+use axum::http::HeaderMap;
+use http_body_util::BodyExt as _;
+use tenure::program::server::Source;
+use tenure::program::server::view::View;
+use tokio::sync::{mpsc, watch};
+use tower_service::Service as _;
+
+const ADDRESS: &str = "127.0.0.1:4711";
+const TOKEN: &str = "0123456789abcdef";
+
+fn control(clicks: mpsc::Sender<Click>) -> Control {
+    let (address, token) = (ADDRESS.parse().unwrap(), TOKEN.to_owned());
+    Control { address, token, names: vec!["anna", "ben"], clicks }
+}
+
+fn headers(entries: &[(&'static str, &str)]) -> HeaderMap {
+    let entry =
+        |(name, value): &(&'static str, &str)| (name.parse().unwrap(), value.parse().unwrap());
+    let entries: Vec<(http::HeaderName, http::HeaderValue)> = entries.iter().map(entry).collect();
+    let mut headers = HeaderMap::new();
+    for (name, value) in entries {
+        headers.append(name, value);
+    }
+    headers
+}
+
+#[test]
+fn only_the_page_itself_with_its_token_is_admitted() {
+    let good = [
+        ("host", ADDRESS),
+        ("origin", "http://127.0.0.1:4711"),
+        ("authorization", "Bearer 0123456789abcdef"),
+    ];
+    let admitted = |entries: &[(&'static str, &str)]| {
+        control(mpsc::channel(1).0).admits(&headers(entries)).is_ok()
+    };
+    assert!(admitted(&good));
+    for (place, (name, value)) in good.iter().enumerate() {
+        let mut without = good.to_vec();
+        without.remove(place);
+        assert!(!admitted(&without), "without {name}");
+        let mut twice = good.to_vec();
+        twice.push((name, value));
+        assert!(!admitted(&twice), "{name} twice");
+    }
+    for (place, wrong) in [
+        (0, "localhost:4711"),
+        (0, "127.0.0.1"),
+        (0, "127.0.0.1:4712"),
+        (0, "evil.example:4711"),
+        (1, "null"),
+        (1, "https://127.0.0.1:4711"),
+        (1, "http://localhost:4711"),
+        (1, "http://127.0.0.1:4711.evil.example"),
+        (1, "http://127.0.0.1:4712"),
+        (2, "Bearer "),
+        (2, "Bearer 0123456789abcdeF"),
+        (2, "Bearer 0123456789abcde"),
+        (2, "Bearer 0123456789abcdef0"),
+        (2, "bearer 0123456789abcdef"),
+        (2, "Basic 0123456789abcdef"),
+        (2, "0123456789abcdef"),
+    ] {
+        let mut entries = good;
+        entries[place].1 = wrong;
+        assert!(!admitted(&entries), "{wrong}");
+    }
+}
+
+/// A POST of the page itself.
+async fn post(app: &mut Router, path: &str, token: &str) -> (u16, String) {
+    let request = http::Request::post(path)
+        .header("host", ADDRESS)
+        .header("origin", format!("http://{ADDRESS}"))
+        .header("authorization", format!("Bearer {token}"))
+        .body(Body::empty())
+        .unwrap();
+    let response = app.call(request).await.unwrap();
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn a_click_is_passed_on_and_its_answer_is_told() {
+    let (sender, mut clicks) = mpsc::channel::<Click>(1);
+    let (_changes, changed) = watch::channel(());
+    let mut app = app(control(sender), Source::new(ELECTION, View::default, changed));
+
+    let (status, body) = post(&mut app, "/candidates/ben/kill-process", "wrong").await;
+    assert_eq!(status, 403);
+    assert!(body.starts_with("{\"error\":"), "{body}");
+    assert_eq!(post(&mut app, "/candidates/cleo/kill-process", TOKEN).await.0, 404);
+    assert_eq!(post(&mut app, "/candidates/ben/hug", TOKEN).await.0, 404);
+    assert!(clicks.try_recv().is_err(), "nobody heard of these");
+
+    let hears = tokio::spawn(async move {
+        for result in [Ok(()), Err("it is gone".to_owned())] {
+            let Click { who, act, answer } = clicks.recv().await.unwrap();
+            assert_eq!((who, act), (1, Act::KillProcess));
+            answer.send(result).unwrap();
+        }
+        clicks
+    });
+    let path = "/candidates/ben/kill-process";
+    assert_eq!(
+        post(&mut app, path, TOKEN).await,
+        (200, "{\"done\":\"kill-process\"}\n".to_owned())
+    );
+    assert_eq!(post(&mut app, path, TOKEN).await, (409, "{\"error\":\"it is gone\"}\n".to_owned()));
+    drop(hears.await.unwrap());
+    assert_eq!(post(&mut app, path, TOKEN).await.0, 503);
+    let get = http::Request::get(path).body(Body::empty()).unwrap();
+    assert_eq!(app.call(get).await.unwrap().status(), 405);
+}

@@ -1,0 +1,174 @@
+use super::script::{ms, started};
+use crate::act::Act;
+use crate::picture::{moving, still};
+use crate::screen::plain;
+use crate::stage::{Event, What};
+use crate::story::Story;
+use crate::view::view;
+use tenure::program::server::view::{Kind, TakeOver, Validity, View};
+
+fn at(story: &Story, now: u64) -> View {
+    view(story, ms(now), 0, &[17, 20, 19])
+}
+
+fn text(lines: &[String]) -> Vec<String> {
+    lines.iter().map(|line| plain(line).trim_end().to_owned()).collect()
+}
+
+/// The row of a candidate, in cells of 0.4 s.
+fn row(story: &Story, who: usize, now: u64) -> String {
+    let lines = text(&still(&at(story, now), ms(now), (99, 24)).unwrap());
+    lines[who + 1].chars().skip(18).collect()
+}
+
+#[test]
+fn what_a_newcomer_sees() {
+    let mut story = started();
+    story.runs(2_000, 0, 1000);
+    story.begins(4_000, 0, 1000);
+    story.act(ms(5_000), 0, Act::KillMachine);
+    let lines = moving(&at(&story, 6_000), ms(6_000), (80, 24)).unwrap();
+    assert_eq!(
+        text(&lines),
+        [
+            "",
+            "  anna   killed   ━━━━●━━━●━✗░░",
+            "  ben    follows  ·············",
+            "  cleo   follows  ·············",
+            "                  0                   10 s                20 s",
+            "  term            1000",
+            "",
+            "  ━ leads   ● turn   · follows   ✗ killed   ░ others wait   ■ stopped",
+            "",
+            "   6 s  The machine of anna dies in the middle of a turn (SIGKILL to all of",
+            "        it). The others wait until its promise is over. It lasts 1.1 s more.",
+        ]
+    );
+    let still = still(&at(&story, 6_000), ms(6_000), (80, 24)).unwrap();
+    assert_eq!(still, lines[..6]);
+}
+
+#[test]
+fn a_restart_and_a_stop_are_seen() {
+    let mut story = started();
+    story.act(ms(2_050), 0, Act::KillMachine);
+    story.dies(2_060, 0);
+    story.elects(4_050, 1, 1_795_160_569);
+    story.act(ms(4_850), 0, Act::Start);
+    story.tells(5_250, 0, What::Event(Event::Following));
+    assert_eq!(row(&story, 0, 6_400), "━━━━━✗░░░░   ····");
+    story.act(ms(6_450), 1, Act::Stop);
+    story.stands_down(6_460, 1, 1_795_160_569, "left");
+    story.dies(6_470, 1);
+    let stopped = row(&story, 1, 8_000);
+    assert!(stopped.trim_end().ends_with("━━━━━━■"), "{stopped}");
+    story.elects(8_050, 2, 1_795_160_577);
+    let lines = text(&still(&at(&story, 9_000), ms(9_000), (99, 24)).unwrap());
+    assert_eq!(lines[5], "  term            1000      …0569     1795160577");
+}
+
+#[test]
+fn no_line_is_longer_than_the_terminal_and_the_picture_keeps_its_height() {
+    let story = started();
+    for width in 72..200 {
+        let heights = (0..60_000).step_by(7_000).map(|now| {
+            let lines = moving(&at(&story, now), ms(now), (width, 40)).unwrap();
+            assert!(text(&lines).iter().all(|line| line.chars().count() < width), "{width} {now}");
+            lines.len()
+        });
+        let heights: Vec<_> = heights.collect();
+        assert!(heights.iter().all(|height| *height == heights[0]), "{width}");
+    }
+    assert!(moving(&at(&story, 0), ms(0), (71, 40)).is_none());
+    assert!(moving(&at(&story, 0), ms(0), (80, 11)).is_none());
+}
+
+#[test]
+fn problems_are_shown_as_far_as_there_is_room() {
+    let mut story = started();
+    story.dies(1_000, 1);
+    story.dies(2_000, 2);
+    let last = |height| {
+        let lines = moving(&at(&story, 3_000), ms(3_000), (80, height)).unwrap();
+        text(&lines[11..])
+    };
+    let (ben, cleo) = (
+        "  ! ben has ended unasked: exit status: 1.",
+        "  ! cleo has ended unasked: exit status: 1.",
+    );
+    assert_eq!(last(24), [cleo, ben]);
+    assert_eq!(last(13), [cleo]);
+    assert!(last(12).is_empty());
+}
+
+/// The spans of a lane, each with its ages in tenths of a second.
+fn told(view: &View, who: usize) -> Vec<(Kind, u64, Option<u64>)> {
+    let spans = view.lanes[who].spans.iter();
+    spans.map(|span| (span.kind, span.from_ms / 100, span.to_ms.map(|to| to / 100))).collect()
+}
+
+#[test]
+fn a_leader_at_work() {
+    let mut story = started();
+    story.runs(2_000, 0, 1000);
+    story.begins(4_000, 0, 1000);
+    let seen = at(&story, 5_200);
+    let leader = seen.leader.as_ref().unwrap();
+    assert_eq!((leader.name.as_str(), leader.term, leader.seen_ms), ("anna", 1000, 5_000));
+    assert_eq!(leader.validity.unwrap(), Validity { left_ms: 1_700, whole_ms: 1_700 });
+    let replacement = seen.replacement.as_ref().unwrap();
+    assert!(replacement.starts_with("A machine that dies is replaced within about 3s;"));
+    assert_eq!((seen.lanes[0].state, seen.lanes[1].state), ("leads", "follows"));
+    assert_eq!(seen.lanes[1].requests_per_minute, Some(20));
+    assert_eq!(told(&seen, 0), [(Kind::Leads, 50, None)]);
+    assert_eq!(told(&seen, 1), [(Kind::Follows, 49, None)]);
+    let turns = seen.lanes[0].turns.iter().map(|turn| (turn.outcome.as_str(), turn.age_ms));
+    assert_eq!(turns.collect::<Vec<_>>(), [("succeeded", 3_200), ("running", 1_200)]);
+    assert_eq!(seen.changes[0].text, "anna leads, with term 1000. Only anna runs the turns.");
+}
+
+#[test]
+fn the_promise_of_a_killed_leader_is_seen_until_another_one_takes_over() {
+    let mut story = started();
+    story.begins(2_000, 0, 1000);
+    story.act(ms(2_300), 0, Act::KillMachine);
+    story.dies(2_300, 0);
+    let seen = at(&story, 3_300);
+    assert_eq!(seen.leader, None);
+    assert_eq!(seen.vacancy, Some(Validity { left_ms: 1_100, whole_ms: 2_100 }));
+    let leads = (Kind::Leads, 31, Some(10));
+    assert_eq!(told(&seen, 0), [(Kind::Gone, 10, None), leads, (Kind::LeaseRuns, 10, None)]);
+    assert_eq!(seen.last_turn.as_ref().unwrap().outcome, "cut-off");
+    story.elects(4_600, 1, 1015);
+    let seen = at(&story, 4_600);
+    assert_eq!(told(&seen, 0)[2], (Kind::LeaseRuns, 23, Some(2)));
+    assert_eq!(seen.leader.unwrap().name, "ben");
+    let after: Vec<_> = seen.lanes[1].spans.iter().map(|span| span.after_ms).collect();
+    assert_eq!(after, [None, Some(2_300)]);
+    let taken = TakeOver { after_ms: 2_300, cause: "after the leader's machine died" };
+    assert_eq!(seen.take_over, Some(taken));
+}
+
+#[test]
+fn a_frozen_leader_is_covered() {
+    let mut story = started();
+    story.act(ms(2_200), 0, Act::Freeze);
+    let seen = at(&story, 5_200);
+    assert_eq!(seen.leader, None);
+    let lane = &seen.lanes[0];
+    assert_eq!((lane.state, &lane.hindered[..]), ("its validity has ended", &["frozen"][..]));
+    assert_eq!(
+        told(&seen, 0),
+        [(Kind::Leads, 50, Some(13)), (Kind::LeaseRuns, 13, Some(9)), (Kind::Frozen, 30, None)]
+    );
+}
+
+#[test]
+fn a_lease_that_was_given_back_keeps_no_candidate_out() {
+    let mut story = started();
+    story.act(ms(2_000), 0, Act::Resign);
+    story.stands_down(2_200, 0, 1000, "resigned");
+    let seen = at(&story, 3_200);
+    assert_eq!((&seen.leader, seen.vacancy), (&None, None));
+    assert_eq!(told(&seen, 0), [(Kind::Follows, 10, None), (Kind::Leads, 30, Some(10))]);
+}

@@ -1,0 +1,193 @@
+use super::script::{ms, started};
+use crate::act::Act;
+use crate::stage::{Event, What};
+use crate::story::Takeover;
+use crate::summary;
+
+#[test]
+fn a_takeover_is_measured_from_the_kill() {
+    let mut story = started();
+    story.begins(2_000, 0, 1000);
+    story.act(ms(2_300), 0, Act::KillMachine);
+    assert_eq!((story.leader(), story.holder(ms(2_300))), (None, None));
+    assert_eq!(story.terms[0].waits_until(story.promise()), Some(ms(4_400)));
+    story.dies(2_310, 0);
+    assert_eq!((story.lost, story.turns[0].outcome.as_deref()), (0, Some("cut-off")));
+    assert_eq!(story.terms[0].ended, Some((ms(2_300), "its machine died".to_owned())));
+
+    story.elects(4_600, 1, 1015);
+    assert_eq!(story.leader(), Some(1));
+    let takeover = Takeover { cause: Act::KillMachine, after: ms(2_300) };
+    assert_eq!((&story.takeovers[..], story.terms[1].takeover), (&[takeover][..], Some(takeover)));
+    assert_eq!(
+        story.said(),
+        "ben takes over 2.3 s after the leader's machine died, with a higher term: 1015."
+    );
+}
+
+#[test]
+fn no_candidate_waits_for_a_process_whose_supervisor_lives() {
+    let mut story = started();
+    story.begins(2_000, 0, 1000);
+    story.act(ms(2_300), 0, Act::KillProcess);
+    let died = "The process of anna dies in the middle of a turn (SIGKILL). Its supervisor sees that, and releases \
+                the lease.";
+    assert_eq!(story.said(), died);
+    assert_eq!(story.terms[0].waits_until(story.promise()), None);
+    let (class, detail) = ("process".to_owned(), "the lease was released".to_owned());
+    story.tells(2_330, 0, What::Event(Event::Problem { class, detail }));
+    assert_eq!(story.problems(), 0, "it was asked for");
+    story.elects(2_383, 1, 1003);
+    assert!(story.said().contains("83 ms after the leader's process died"), "{}", story.said());
+}
+
+#[test]
+fn a_leader_that_was_asked_leaves_in_good_order() {
+    let mut story = started();
+    story.runs(2_000, 0, 1000);
+    story.act(ms(3_000), 0, Act::Stop);
+    story.stands_down(3_010, 0, 1000, "left");
+    story.dies(3_020, 0);
+    story.elects(4_000, 2, 1004);
+    assert_eq!((story.lost, story.problems()), (0, 0));
+    assert_eq!(story.terms[0].ended, Some((ms(3_010), "stopped".to_owned())));
+    assert_eq!(story.takeovers, [Takeover { cause: Act::Stop, after: ms(1_000) }]);
+}
+
+#[test]
+fn what_was_not_asked_for_is_a_problem() {
+    let mut story = started();
+    story.dies(1_000, 1);
+    assert_eq!(story.said(), "ben has ended unasked: exit status: 1.");
+    assert_eq!(story.lost, 1);
+    story.tells(1_000, 2, What::Words("a\u{1b}[2J\r\nb".to_owned()));
+    assert_eq!(story.said(), "cleo says: a [2J  b");
+    let (class, detail) = ("refused".to_owned(), "the key is wrong".to_owned());
+    story.tells(1_000, 2, What::Event(Event::Problem { class, detail }));
+    assert_eq!(story.said(), "cleo: refused: the key is wrong");
+    story.begins(2_000, 0, 1000);
+    story.ends(2_100, 0, 1000, 2_000, "failed");
+    assert_eq!(story.said(), "anna: the turn of 00:00:02Z failed");
+    story.stands_down(3_000, 0, 1000, "lease-lost");
+    assert_eq!(story.said(), "anna no longer leads, though unasked: the lease was lost.");
+    assert_eq!((story.leader(), story.problems()), (None, 5));
+}
+
+#[test]
+fn a_frozen_leader_leads_as_long_as_its_time_lasts() {
+    let mut story = started();
+    story.act(ms(2_000), 0, Act::Freeze);
+    assert_eq!((story.holder(ms(3_600)), story.holder(ms(3_800))), (Some(0), None));
+    story.elects(4_300, 1, 1004);
+    assert!(story.said().contains("2.3 s after the leader was frozen"), "{}", story.said());
+    story.act(ms(6_000), 0, Act::Thaw);
+    story.stands_down(6_010, 0, 1000, "validity-ended");
+    assert_eq!(story.said(), "anna no longer leads: its validity has ended.");
+    assert_eq!(story.problems(), 0);
+    // One that is thawed in time goes on.
+    let mut story = started();
+    story.act(ms(2_000), 0, Act::Freeze);
+    story.act(ms(3_000), 0, Act::Thaw);
+    story.renews(4_000, 0, 1000);
+    story.elects(60_000, 1, 1060);
+    assert!(story.takeovers.is_empty(), "the freeze was over");
+}
+
+#[test]
+fn a_leader_that_is_hindered_twice_gives_no_beat_before_it_is_free() {
+    let mut story = started();
+    story.act(ms(2_000), 0, Act::Freeze);
+    story.act(ms(2_100), 0, Act::Partition);
+    story.act(ms(2_200), 0, Act::Thaw);
+    assert_eq!(story.holder(ms(3_700)), None, "it is cut off");
+    story.act(ms(3_800), 0, Act::Heal);
+    assert_eq!(story.holder(ms(3_800)), None, "its time was over");
+    story.elects(4_300, 2, 1016);
+    assert_eq!(story.problems(), 0);
+}
+
+#[test]
+fn a_leader_that_resigns_goes_on_as_a_follower() {
+    let mut story = started();
+    story.act(ms(2_000), 0, Act::Resign);
+    story.stands_down(2_100, 0, 1000, "resigned");
+    assert_eq!(story.said(), "anna has given the lease back.");
+    assert_eq!((story.holder(ms(2_100)), story.problems()), (None, 0));
+    story.elects(2_152, 1, 1003);
+    assert!(story.said().contains("52 ms after the leader resigned"), "{}", story.said());
+
+    story.act(ms(4_000), 1, Act::Resign);
+    story.tells(4_100, 1, What::NotResigned("404".to_owned()));
+    assert_eq!(story.said(), "ben does not resign: 404");
+    story.stands_down(9_000, 1, 1003, "lease-lost");
+    assert_eq!(story.problems(), 2);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_is_possible_depends_on_what_is() {
+    let mut story = started();
+    let names = |story: &crate::story::Story, who, now| {
+        let acts = story.possible(who, ms(now)).into_iter();
+        acts.map(Act::name).collect::<Vec<_>>().join(" ")
+    };
+    let follower = "kill-machine kill-process freeze partition";
+    assert_eq!(names(&story, 0, 1_000), format!("{follower} resign"));
+    assert_eq!(names(&story, 1, 1_000), follower);
+    story.act(ms(1_000), 0, Act::Freeze);
+    assert_eq!(names(&story, 0, 1_000), "kill-machine thaw partition");
+    story.act(ms(1_100), 0, Act::Partition);
+    assert_eq!(names(&story, 0, 1_100), "kill-machine thaw heal");
+    story.act(ms(1_200), 0, Act::KillMachine);
+    assert_eq!(names(&story, 0, 1_200), "heal", "its end is not seen yet");
+    story.dies(1_210, 0);
+    assert_eq!(names(&story, 0, 1_300), "start heal");
+}
+
+#[test]
+fn a_long_demo_does_not_grow() {
+    let mut story = started();
+    for number in 1..1_000 {
+        let at = number * 10_000;
+        let term = 1_000 + number;
+        story.elects(at, 0, term);
+        story.runs(at + 2_000, 0, term);
+        story.act(ms(at + 4_000), 1, Act::Freeze);
+        story.act(ms(at + 5_000), 1, Act::Thaw);
+        story.stands_down(at + 6_000, 0, term, "lease-lost");
+        story.forget(ms((at + 6_000).saturating_sub(60_000)));
+        story.unsaid.clear();
+    }
+    assert!(story.turns.len() <= 7, "{}", story.turns.len());
+    assert_eq!((story.began, story.succeeded), (999, 999), "all are counted");
+    assert_eq!((story.notes.len(), story.terms.len()), (200, 200));
+    assert!(story.lanes.iter().all(|lane| lane.spans.len() < 20));
+}
+
+#[test]
+fn a_table_for_a_narrow_terminal() {
+    let mut story = started();
+    story.begins(2_000, 0, 1000);
+    story.act(ms(2_300), 0, Act::KillMachine);
+    story.dies(2_310, 0);
+    story.elects(4_600, 1, 1015);
+    story.runs(6_000, 1, 1015);
+    story.act(ms(7_000), 1, Act::KillProcess);
+    story.dies(7_040, 1);
+    story.elects(7_061, 2, 1016);
+    let table = summary::table(&story, 0);
+    let lines = [
+        "",
+        "  term        leader  turns   ended",
+        "  1000        anna        1   its machine died",
+        "  1015        ben         1   its process died",
+        "  1016        cleo        0   not yet",
+        "",
+        "  machine died, takeover    2.3 s  the failover window had to end",
+        "  process died, takeover    61 ms  its supervisor released the lease",
+        "  turns run                     2  1 cut off",
+        "  overlapping turns             0  by the endpoint that they call",
+        "",
+    ];
+    assert_eq!(crate::screen::plain(&table).split('\n').collect::<Vec<_>>(), lines);
+}
