@@ -3,8 +3,9 @@
 
 function showCommands() {
   const { commands } = view;
-  byId("commands").hidden = !commands;
-  if (!commands) return;
+  // The demo's page has buttons instead.
+  if (!commands) return byId("commands")?.remove();
+  byId("commands").hidden = false;
   const choices = byId("successor");
   const names = ["", ...commands.successors];
   if (choices.names !== names.join("\n")) {
