@@ -1,7 +1,6 @@
 //! Transfers through the account, while the process of the leader is killed again and again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -21,7 +20,7 @@ use crate::{Candidate, Group, Sink, Store, reserved};
 /// No transfer takes so long.
 const GIVE_UP: Duration = crate::PATIENCE;
 
-/// A leader that lives for so long after the order was placed obeys it, or refuses it.
+/// A leader that lives obeys an order within this time, or refuses it.
 const OBEYS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Between two polls for the outcome.
@@ -29,8 +28,8 @@ const POLL: Duration = Duration::from_millis(200);
 
 const CANDIDATES: usize = 3;
 
-/// Operators that give orders side by side.
-const OPERATORS: u32 = 2;
+/// Every so many orders, a second operator gives one at the same time.
+const TWO_OPERATORS: u32 = 7;
 
 /// Every so many orders, the leader gets no hint, and one names a candidate that does not exist.
 const WITHOUT_HINT: u32 = 10;
@@ -67,13 +66,14 @@ impl Tally {
 #[derive(Default)]
 struct Log {
     terms: BTreeSet<u64>,
-    kills: Vec<Instant>,
+    /// The terms whose leader was killed.
+    killed: BTreeSet<u64>,
     /// By seat.
     addresses: Vec<String>,
     tally: Tally,
 }
 
-/// Gives so many orders, one after the other from each of several operators, while a leader is killed each `life`.
+/// Gives so many orders, one after the other, while a leader is killed each `life`.
 ///
 /// # Errors
 /// A process could not be started, or an order could not be placed in time.
@@ -83,7 +83,7 @@ pub async fn round(program: &str, store: &Store, count: u32, life: Duration) -> 
     group.timer = ["--every", "1s"];
     group.turn_ms = 200;
     group.warm_up().await?;
-    let component = Arc::new(component(&group).await?);
+    let component = component(&group).await?;
     let log = Arc::new(Mutex::new(Log::default()));
     let mut seats = Vec::new();
     for seat in 0..CANDIDATES {
@@ -93,38 +93,35 @@ pub async fn round(program: &str, store: &Store, count: u32, life: Duration) -> 
     let leads = |line: &crate::Line| line.name() == "elected";
     let first: Vec<_> = seats.iter().map(|seat| Box::pin(seat.line_where(leads))).collect();
     timeout(GIVE_UP, crate::candidate::first(first)).await.context("nobody leads")?;
-    let mut operators = tokio::task::JoinSet::new();
-    let next = Arc::new(AtomicU32::new(1));
-    for _ in 0..OPERATORS {
-        let (component, log, next) = (component.clone(), log.clone(), next.clone());
-        operators.spawn(async move {
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number > count {
-                    return anyhow::Ok(());
+    let given = log.clone();
+    let mut operators = tokio::spawn(async move {
+        let mut number = 1;
+        while number <= count {
+            let one = give(&component, number, &given);
+            let all = async {
+                match number.is_multiple_of(TWO_OPERATORS) && number < count {
+                    true => tokio::try_join!(one, give(&component, number + 1, &given)).map(|_| 2),
+                    false => one.await.map(|()| 1),
                 }
-                timeout(GIVE_UP, give(&component, number, &log))
-                    .await
-                    .with_context(|| format!("order {number} has no end"))??;
-            }
-        });
-    }
+            };
+            number += timeout(GIVE_UP, all)
+                .await
+                .with_context(|| format!("order {number} has no end"))??;
+        }
+        anyhow::Ok(())
+    });
     let mut ended = Vec::new();
     let mut lives = 0;
-    while !operators.is_empty() {
-        let all = async {
-            while let Some(ended) = operators.join_next().await {
-                ended??;
-            }
-            anyhow::Ok(())
-        };
-        if let Ok(all) = timeout(life, all).await {
-            all?;
+    loop {
+        if let Ok(all) = timeout(life, &mut operators).await {
+            all??;
             break;
         }
         let Some(seat) = leader(&seats) else { continue };
         let Ok(runner) = seats[seat].runner() else { continue };
-        log.lock().unwrap().kills.push(Instant::now());
+        let lines = seats[seat].lines();
+        let term = lines.iter().rfind(|line| line.name() == "elected").map(crate::Line::term);
+        log.lock().unwrap().killed.extend(term);
         kill_process(runner, Signal::KILL)?;
         lives += 1;
         let _ = seats[seat].end(GIVE_UP).await;
@@ -134,7 +131,7 @@ pub async fn round(program: &str, store: &Store, count: u32, life: Duration) -> 
     let mut log = log.lock().unwrap();
     let terms = std::mem::take(&mut log.terms);
     let mut tally = std::mem::take(&mut log.tally);
-    tally.killed = u32::try_from(log.kills.len())?;
+    tally.killed = lives;
     let mut failures = BTreeMap::<String, u32>::new();
     for line in ended.iter().chain(&seats).flat_map(Candidate::lines) {
         let reason = line.event["reason"].as_str().unwrap_or_default();
@@ -204,7 +201,7 @@ async fn give(component: &ElectionComponent, number: u32, log: &Mutex<Log>) -> R
     };
     let took = placed.elapsed();
     let mut log = log.lock().unwrap();
-    let was_killed = log.kills.iter().any(|at| *at >= placed && *at < placed + OBEYS_WITHIN + POLL);
+    let was_killed = log.killed.contains(&term);
     let outcome = match state {
         TransferState::Done(_) => "done",
         TransferState::Changed(_) => "changed",

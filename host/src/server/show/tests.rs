@@ -3,7 +3,7 @@ use super::super::page::view::{Kind, WINDOW};
 use super::super::tests::NOW;
 use super::super::tests::{board, following, leading, report, seconds, turn};
 use super::*;
-use crate::clock::{BootClock, Clock as _};
+use crate::clock::BootClock;
 use crate::contract::ExchangeResult::{Declined, Done, Unavailable};
 use crate::contract::{
     Ended, EndingReason, Finished, Incumbent, LastSlot, Listed, NextTurn, Outcome, Report, Role,

@@ -60,7 +60,7 @@ struct Arguments {
     /// Instead of rounds: so many triggers under each rule of delivery, while a leader is killed every 3 s
     #[arg(long, value_parser = value_parser!(u32).range(1..=100_000))]
     triggers: Option<u32>,
-    /// Instead of rounds: so many orders to move the leadership, while a leader is killed every 20 s
+    /// Instead of rounds: so many orders to move the leadership, while a leader is killed every 10 s
     #[arg(long, conflicts_with = "triggers", value_parser = value_parser!(u32).range(1..=100_000))]
     transfers: Option<u32>,
     /// Instead of rounds: kills so many leaders in the middle of a webhook call of 64 KiB
@@ -127,14 +127,14 @@ async fn triggers(program: &str, store: &Store, count: u32) -> Result<ExitCode> 
 }
 
 async fn transfers(program: &str, store: &Store, count: u32) -> Result<ExitCode> {
-    let tally = transfers::round(program, store, count, Duration::from_secs(20)).await?;
+    let tally = transfers::round(program, store, count, Duration::from_secs(10)).await?;
     println!(
         "{count} transfers, {} leaders killed, {} terms given up; outcomes {:?}",
         tally.killed, tally.given_up, tally.outcomes
     );
     for (name, took) in ["with a hint", "without a hint"].into_iter().zip(&tally.took) {
         let spread: Spread = took.iter().copied().collect();
-        if spread.len() > 0 {
+        if !spread.is_empty() {
             let [p50, p99] = [0.5, 0.99].map(|share| spread.quantile(share));
             println!(
                 "from order to effect, {name}: {} times, p50 {p50:.1?}, p99 {p99:.1?}",
