@@ -40,8 +40,7 @@ pub struct Settings {
     pub name: Option<String>,
     /// Where this candidate can be reached while it leads, in at most 256 bytes. People and followers are shown it. If it
     /// begins with `http://` or `https://`, followers that run a `Watcher` (feature `server`) read `/watch` there, so that
-    /// they learn at once when the leader goes. A leader with an address looks for triggers every five minutes, not
-    /// each minute: whoever places one tells it there.
+    /// they learn at once when the leader goes. Commands that give an order notify the leader there.
     pub address: Option<String>,
     /// When the work runs. Without one there are no turns.
     pub schedule: Option<Schedule>,

@@ -7,6 +7,7 @@
 mod act;
 mod link;
 mod page;
+mod performance;
 mod picture;
 mod screen;
 mod sink;
@@ -17,15 +18,18 @@ mod summary;
 mod tests;
 mod view;
 
+pub use performance::{End, Options, Problem};
+
 use act::Act;
 use chrono::Utc;
+use performance::Interrupt;
 use screen::Screen;
-use stage::Stage;
+use stage::{Heard, Stage};
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::time::Duration;
 use story::{State, Story};
-use tokio::task::JoinSet;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 /// The most that can be told apart at a glance, and have a name.
@@ -44,44 +48,6 @@ const LATER_TURNS: usize = 2;
 /// How far a turn is when its leader is killed: at work, with the sink.
 const MIDDLE: Duration = Duration::from_millis(300);
 
-/// What is shown, and how.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// The number of candidates, 2 to 9.
-    pub candidates: u8,
-    /// On a page for a browser, where people break it themselves, instead of in the terminal.
-    pub page: bool,
-    /// Terminals are shown colours.
-    pub colour: bool,
-    /// Writes to standard output.
-    pub say: fn(&str),
-}
-
-/// The end of a demo.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It showed what it should.
-    Played,
-    /// It was interrupted before its end.
-    Interrupted,
-    /// The reader of standard output is gone.
-    Unread,
-    /// It did not show what it should, and why.
-    Failed(String),
-}
-
-/// Why there is no end.
-#[derive(Debug)]
-pub enum Problem {
-    /// Nothing was shown.
-    NotSetUp(io::Error),
-    /// It broke off.
-    BrokeOff(io::Error),
-}
-
-/// Ends a demo before its time, or the demo on the page.
-type Interrupt<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
-
 /// Runs a demo to its end, or until `interrupt` completes. The candidates are processes of this
 /// program, which takes the arguments of `tenure run`; none of them is left behind.
 ///
@@ -92,29 +58,27 @@ pub async fn demo(
     options: &Options,
     interrupt: impl Future<Output = ()> + Send,
 ) -> Result<End, Problem> {
-    let mut tasks = JoinSet::new();
     let names = NAMES.get(..usize::from(options.candidates)).unwrap_or(&NAMES);
     let interrupt = pin!(interrupt);
     let prepared = async {
-        let stage = Stage::build(names.len(), &mut tasks).await?;
+        let (stage, heard) = Stage::build(names.len()).await?;
         let story = Story::new(Utc::now(), names, stage::replacement()?);
-        Ok((stage, story))
+        Ok((stage, heard, story))
     };
-    let (stage, story) = prepared.await.map_err(Problem::NotSetUp)?;
+    let (stage, heard, story) = prepared.await.map_err(Problem::NotSetUp)?;
     let end = match options.page {
-        true => page::perform(stage, story, options, interrupt, &mut tasks).await,
+        true => page::perform(stage, heard, story, options, interrupt).await,
         false => {
             let mut frames = interval_at(Instant::now() + FRAME, FRAME);
             frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let screen = Screen::new(options.colour, false);
             let limit = Instant::now() + LIMIT;
-            Demo { stage, story, screen, tasks: &mut tasks, interrupt, frames, limit }
-                .perform()
-                .await
+            let mut demo = Demo { stage, heard, story, screen, interrupt, frames, limit };
+            let end = demo.perform().await;
+            demo.stage.tasks.shutdown().await;
+            end
         }
     };
-    // Kills what is left of the candidates.
-    tasks.shutdown().await;
     match end {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(End::Unread),
         end => end.map_err(Problem::BrokeOff),
@@ -124,9 +88,9 @@ pub async fn demo(
 /// A demo in the terminal.
 struct Demo<'a> {
     stage: Stage,
+    heard: UnboundedReceiver<Heard>,
     story: Story,
     screen: Screen,
-    tasks: &'a mut JoinSet<()>,
     interrupt: Interrupt<'a>,
     frames: Interval,
     limit: Instant,
@@ -149,7 +113,7 @@ impl From<io::Error> for Stopped {
 }
 
 impl Demo<'_> {
-    async fn perform(mut self) -> io::Result<End> {
+    async fn perform(&mut self) -> io::Result<End> {
         let late = match self.play().await {
             Ok(()) | Err(Stopped::Alone) => None,
             Err(Stopped::Late(what)) => Some(what),
@@ -201,7 +165,7 @@ impl Demo<'_> {
             for who in 0..self.story.lanes.len() {
                 if !self.story.lanes[who].ended && (self.story.leader() == Some(who)) == is_leader {
                     self.story.dismiss(self.story.at(Utc::now()), who);
-                    self.stage.act(Act::Stop, who, self.story.name(who), self.tasks)?;
+                    self.stage.act(Act::Stop, who, self.story.name(who))?;
                     let ended = |story: &Story, _| story.lanes[who].ended.then_some(());
                     self.until("the candidates to stop", ended).await?;
                 }
@@ -220,7 +184,7 @@ impl Demo<'_> {
     }
 
     fn act(&mut self, act: Act, who: usize) -> io::Result<()> {
-        self.stage.act(act, who, self.story.name(who), self.tasks)?;
+        self.stage.act(act, who, self.story.name(who))?;
         self.story.act(self.story.at(Utc::now()), who, act);
         Ok(())
     }
@@ -244,7 +208,10 @@ impl Demo<'_> {
                 biased;
                 () = &mut self.interrupt => return Err(Stopped::Interrupted),
                 () = sleep_until(self.limit) => return Err(Stopped::Late(what.to_owned())),
-                Some(heard) = self.stage.hear() => self.story.hear(heard),
+                Some(heard) = self.heard.recv() => {
+                    self.stage.hear(&heard);
+                    self.story.hear(heard);
+                }
                 _ = self.frames.tick() => {}
             }
         }

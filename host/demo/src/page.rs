@@ -7,11 +7,12 @@
 
 use super::act::Act;
 use super::link::Link;
+use super::performance::{End, Interrupt, Options};
 use super::screen::Screen;
-use super::stage::Stage;
+use super::stage::{ELECTION, Heard, Stage};
 use super::story::Story;
+use super::summary;
 use super::view::view;
-use super::{End, Interrupt, Options, summary};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -27,8 +28,8 @@ use std::time::Duration;
 use tenure::program::server::view::WINDOW;
 use tenure::program::server::{Source, answer, router};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 /// Between two views: as often as leaders give a beat.
@@ -37,113 +38,111 @@ const REFRESH: Duration = Duration::from_millis(500);
 /// What is older is forgotten: more than the page shows.
 const MEMORY: Duration = Duration::from_secs(2 * WINDOW.as_secs());
 
-/// Clicks that wait. More are refused.
-const CLICKS: usize = 16;
-
-/// All that the page shows.
+/// All that the page shows and changes.
 struct Scene {
+    stage: Stage,
     story: Story,
-    overlapping: usize,
-    /// Requests per minute of each candidate.
-    requests: Vec<usize>,
 }
 
-/// A click on a button.
-pub(super) struct Click {
-    pub who: usize,
-    pub act: Act,
-    /// Done, or why not.
-    pub answer: oneshot::Sender<Result<(), String>>,
-}
+/// Does something to the candidate of that number; else says why not.
+type Do = dyn Fn(usize, Act) -> Result<(), String> + Send + Sync;
 
-/// The permission to act, and the receiver of clicks.
+/// The buttons, and the permission to press them.
 pub(super) struct Control {
     /// The address of the page.
     pub address: SocketAddr,
     pub token: String,
     pub names: Vec<&'static str>,
-    pub clicks: mpsc::Sender<Click>,
+    pub press: Box<Do>,
 }
 
 /// Goes on until a signal.
 pub(super) async fn perform(
-    mut stage: Stage,
+    stage: Stage,
+    mut heard: UnboundedReceiver<Heard>,
     story: Story,
     options: &Options,
     mut interrupt: Interrupt<'_>,
-    tasks: &mut JoinSet<()>,
 ) -> io::Result<End> {
     let names: Vec<_> = story.lanes.iter().map(|lane| lane.name).collect();
-    let scene = Scene { story, overlapping: 0, requests: Vec::new() };
-    let scene = Arc::new(Mutex::new(scene));
+    let scene = Arc::new(Mutex::new(Scene { stage, story }));
     let changed = watch::Sender::new(());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let (address, token) = (listener.local_addr()?, random()?);
-    let (sender, mut clicks) = mpsc::channel(CLICKS);
-    let shown = scene.clone();
-    let shown = move || {
-        let Scene { story, overlapping, requests } = &*lock(&shown);
-        view(story, story.at(Utc::now()), *overlapping, requests)
-    };
-    let source = Source::new(super::stage::ELECTION, shown, changed.subscribe());
-    let control = Control { address, token: token.clone(), names, clicks: sender };
-    let app = app(control, source);
-    tasks.spawn(async move { drop(axum::serve(listener, app).await) });
-    let mut screen = Screen::new(options.colour, true);
-    for who in 0..stage.links.len() {
-        act(&mut stage, &mut lock(&scene).story, who, Act::Start, tasks)?;
+    let (shown, pressed) = (scene.clone(), scene.clone());
+    let source = Source::new(ELECTION, move || lock(&shown).view(), changed.subscribe());
+    let press = Box::new(move |who, act| lock(&pressed).press(who, act));
+    let app = app(Control { address, token: token.clone(), names, press }, source);
+    {
+        let mut scene = lock(&scene);
+        scene.stage.tasks.spawn(async move { drop(axum::serve(listener, app).await) });
+        for who in 0..scene.story.lanes.len() {
+            scene.act(who, Act::Start)?;
+        }
     }
     // Behind the `#`, so that the token is never sent, not even as the address that a user came from. Only the
     // page's own script reads it.
     (options.say)(&format!(
         "Open http://{address}/#token={token}\nin a browser on this machine. Ctrl-C ends it.\n\n"
     ));
+    let mut screen = Screen::new(options.colour, true);
     let mut refresh = interval(REFRESH);
     refresh.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
+    let shown = loop {
+        let news = tokio::select! {
             biased;
-            () = &mut interrupt => break,
-            Some(heard) = stage.hear() => lock(&scene).story.hear(heard),
-            Some(Click { who, act: wanted, answer }) = clicks.recv() => {
-                let story = &mut lock(&scene).story;
-                let done = match story.possible(who, story.at(Utc::now())).contains(&wanted) {
-                    true => act(&mut stage, story, who, wanted, tasks).map_err(|e| e.to_string()),
-                    false => Err("that is not possible at the moment".to_owned()),
-                };
-                // The client may have gone.
-                let _ = answer.send(done);
-            }
-            _ = refresh.tick() => while tasks.try_join_next().is_some() {},
-        }
-        {
-            let Scene { story, overlapping, requests } = &mut *lock(&scene);
-            let now = story.at(Utc::now());
-            story.forget(now.saturating_sub(MEMORY));
-            *overlapping = stage.sink.overlapping();
-            *requests = stage.links.iter().map(Link::requests_per_minute).collect();
-            screen.show(story, now)?;
-        }
+            () = &mut interrupt => break Ok(()),
+            heard = heard.recv() => heard,
+            _ = refresh.tick() => None,
+        };
+        let shown = lock(&scene).goes_on(news, &mut screen);
         changed.send_replace(());
-    }
+        if shown.is_err() {
+            break shown;
+        }
+    };
+    let mut tasks = std::mem::take(&mut lock(&scene).stage.tasks);
+    tasks.shutdown().await;
+    shown?;
+    let Scene { stage, story } = &*lock(&scene);
     let overlapping = stage.sink.overlapping();
-    screen.print(&summary::table(&lock(&scene).story, overlapping))?;
+    screen.print(&summary::table(story, overlapping))?;
     Ok(match overlapping {
         0 => End::Played,
         turns => End::Failed(format!("turns that overlapped: {turns}")),
     })
 }
 
-fn act(
-    stage: &mut Stage,
-    story: &mut Story,
-    who: usize,
-    act: Act,
-    tasks: &mut JoinSet<()>,
-) -> io::Result<()> {
-    stage.act(act, who, story.name(who), tasks)?;
-    story.act(story.at(Utc::now()), who, act);
-    Ok(())
+impl Scene {
+    fn act(&mut self, who: usize, act: Act) -> io::Result<()> {
+        self.stage.act(act, who, self.story.name(who))?;
+        self.story.act(self.story.at(Utc::now()), who, act);
+        Ok(())
+    }
+
+    fn press(&mut self, who: usize, act: Act) -> Result<(), String> {
+        match self.story.possible(who, self.story.at(Utc::now())).contains(&act) {
+            true => self.act(who, act).map_err(|error| error.to_string()),
+            false => Err("that is not possible at the moment".to_owned()),
+        }
+    }
+
+    fn goes_on(&mut self, news: Option<Heard>, screen: &mut Screen) -> io::Result<()> {
+        if let Some(heard) = news {
+            self.stage.hear(&heard);
+            self.story.hear(heard);
+        }
+        while self.stage.tasks.try_join_next().is_some() {}
+        let now = self.story.at(Utc::now());
+        self.story.forget(now.saturating_sub(MEMORY));
+        screen.show(&mut self.story, now)
+    }
+
+    fn view(&self) -> tenure::program::server::view::View {
+        let requests: Vec<_> = self.stage.links.iter().map(Link::requests_per_minute).collect();
+        let now = self.story.at(Utc::now());
+        view(&self.story, now, self.stage.sink.overlapping(), &requests)
+    }
 }
 
 fn lock(scene: &Mutex<Scene>) -> MutexGuard<'_, Scene> {
@@ -178,14 +177,9 @@ async fn click(
     let (Some(who), Some(act)) = (who, Act::read(&act)) else {
         return refuse(StatusCode::NOT_FOUND, "there is no such candidate, or no such action");
     };
-    let (sender, done) = oneshot::channel();
-    if control.clicks.try_send(Click { who, act, answer: sender }).is_err() {
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, "too many requests at once");
-    }
-    match done.await {
-        Ok(Ok(())) => answer(StatusCode::OK, &json!({ "done": act.name() })),
-        Ok(Err(why)) => refuse(StatusCode::CONFLICT, &why),
-        Err(_) => refuse(StatusCode::SERVICE_UNAVAILABLE, "the demo has ended"),
+    match (control.press)(who, act) {
+        Ok(()) => answer(StatusCode::OK, &json!({ "done": act.name() })),
+        Err(why) => refuse(StatusCode::CONFLICT, &why),
     }
 }
 

@@ -100,64 +100,60 @@ pub(super) struct Stage {
     /// The paths from the others to each candidate: their addresses stay, whatever port a process listens on.
     faces: Vec<Link>,
     acts: Vec<mpsc::UnboundedSender<Act>>,
-    heard: mpsc::UnboundedReceiver<Heard>,
     tell: mpsc::UnboundedSender<Heard>,
     store: Store,
     sink_address: SocketAddr,
     /// Lives as long as the candidates.
     handler: NamedTempFile,
+    /// All that runs. Shut down, it kills the candidates that are left.
+    pub tasks: JoinSet<()>,
 }
 
 impl Stage {
-    /// Builds it for so many candidates, none of them started. All of it runs in tasks of `tasks`.
-    pub(super) async fn build(candidates: usize, tasks: &mut JoinSet<()>) -> io::Result<Self> {
+    /// Builds it for so many candidates, none of them started. Returns what they will say and do, too.
+    pub(super) async fn build(
+        candidates: usize,
+    ) -> io::Result<(Self, mpsc::UnboundedReceiver<Heard>)> {
+        let mut tasks = JoinSet::new();
         let store = store::run((Ipv4Addr::LOCALHOST, 0).into(), Vec::new()).await?;
-        let (sink, sink_address) = Sink::start(tasks).await?;
+        let (sink, sink_address) = Sink::start(&mut tasks).await?;
         let mut handler =
             tempfile::Builder::new().prefix("tenure-demo-").suffix(".wasm").tempfile()?;
         handler.write_all(EXAMPLE_HANDLER)?;
         handler.flush()?;
         let (mut links, mut faces) = (Vec::new(), Vec::new());
         for _ in 0..candidates {
-            links.push(Link::start(Some(store.address()), tasks).await?);
-            faces.push(Link::start(None, tasks).await?);
+            links.push(Link::start(Some(store.address()), &mut tasks).await?);
+            faces.push(Link::start(None, &mut tasks).await?);
         }
         let (tell, heard) = mpsc::unbounded_channel();
         let acts = (0..candidates).map(|_| mpsc::unbounded_channel().0).collect();
-        Ok(Self { sink, links, faces, acts, heard, tell, store, sink_address, handler })
+        Ok((Self { sink, links, faces, acts, tell, store, sink_address, handler, tasks }, heard))
     }
 
-    /// Returns what a candidate said or did next.
-    pub(super) async fn hear(&mut self) -> Option<Heard> {
-        let heard = self.heard.recv().await?;
+    /// Learns where a candidate listens.
+    pub(super) fn hear(&self, heard: &Heard) {
         if let What::Event(Event::Note { detail }) = &heard.what
             && let Some(address) = detail.strip_prefix("listening on http://")
             && let Ok(address) = address.parse()
         {
             self.faces[heard.who].lead_to(address);
         }
-        Some(heard)
     }
 
-    pub(super) fn act(
-        &mut self,
-        act: Act,
-        who: usize,
-        name: &str,
-        tasks: &mut JoinSet<()>,
-    ) -> io::Result<()> {
+    pub(super) fn act(&mut self, act: Act, who: usize, name: &str) -> io::Result<()> {
         match act {
             Act::Start => {
                 let child = self.run(who, name).spawn()?;
                 let (acts, received) = mpsc::unbounded_channel();
-                tasks.spawn(attend(child, who, received, self.tell.clone()));
+                self.tasks.spawn(attend(child, who, received, self.tell.clone()));
                 self.acts[who] = acts;
             }
             Act::Partition | Act::Heal => {
                 self.links[who].set_cut(act == Act::Partition);
                 self.faces[who].set_cut(act == Act::Partition);
             }
-            Act::Resign => drop(tasks.spawn(resign(self.transfer(), who, self.tell.clone()))),
+            Act::Resign => drop(self.tasks.spawn(resign(self.transfer(), who, self.tell.clone()))),
             // It may have ended by itself.
             _ => drop(self.acts[who].send(act)),
         }
