@@ -110,11 +110,12 @@ impl Clock for HandClock {
 /// A leader, and the report of the step after which it has nothing to do but to renew.
 async fn leader(engine: &Engine, clock: &HandClock) -> (ElectionComponent, Report) {
     let settings = of_election("led").with(names::LEASE, "20s").with(names::MARGIN, "5s");
+    let settings = settings.with(names::ORDERS, "never");
     let leader = ElectionComponent::new(engine, settings, clock).unwrap();
     let leader = leader.in_surroundings(surroundings(wireless(), 7));
     let mut report = leader.step(None, clock.now(), None).await.unwrap();
     let mut is_listed = false;
-    // As soon as it leads it looks for triggers, and leaves its name in the list.
+    // As soon as it leads it leaves its name in the list.
     while !(is_listed && report.renewed && report.again_in > Duration::from_secs(1)) {
         clock.advance(Duration::from_nanos(1).max(report.again_in));
         report = leader.step(Some(&report.state), clock.now(), None).await.unwrap();
