@@ -15,11 +15,7 @@ async fn nothing_changes_by_mistake() {
         (vec!["transfer", election, "--wait", "0s"], 2, "is not between 1s and 1d"),
         (vec!["break", &elsewhere, "--yes"], 2, "no such election"),
         (vec!["reset-slot", &elsewhere, "--yes"], 2, "no such election"),
-        (
-            vec!["break", election, "--period", "61s", "--yes"],
-            2,
-            "is not between 0s and 1m",
-        ),
+        (vec!["break", election, "--period", "61s", "--yes"], 2, "is not between 0s and 1m"),
         (vec!["break", election, "--period", "-5s", "--yes"], 2, "is not a duration"),
     ] {
         let told = stage.operate(&arguments).await;
