@@ -23,7 +23,7 @@ use tenure_base::prelude::*;
 use tenure_base::secret::shown;
 use tenure_base::text::{QUOTED, QUOTED_ADVICE, is_quoted};
 
-/// The variables, by the names that Azure users know and docs/configuration.md lists.
+/// The variables, by the names that Azure users know. docs/configuration.md and docs/security.md list them.
 pub mod variable {
     /// `CONTAINER/BLOB`: the election.
     pub const ELECTION: &str = "TENURE_ELECTION";
