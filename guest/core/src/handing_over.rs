@@ -46,10 +46,15 @@ pub(super) fn order(
     let time = if named { time_to_come(timings, Duration::ZERO) } else { time_to_name(timings) };
     let mut until = context.now + time;
     let steering = &context.state.steering;
-    match steering.hand_over().map(|order| (order.to.clone(), order.until)) {
+    match steering.hand_over().map(|order| (order.to.clone(), order.until, order.id.clone())) {
         // The same again has no less time than what is left.
-        Some((before, left)) if before == to => until = until.max(left),
-        Some((before, _)) => {
+        Some((before, left, _)) if before == to => until = until.max(left),
+        Some((before, _, replaced)) => {
+            context.state.steering.refuse(
+                replaced,
+                true,
+                "another order to hand over took its place",
+            );
             let detail = format!(
                 "the order to hand over to \"{before}\" is cancelled: an order to hand over to \
                  \"{to}\" took its place"
@@ -135,7 +140,9 @@ pub(super) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
         let over = settings.agenda.is_one_turn_a_term() && worked && idle;
         let (id, why) = (order.id.clone(), order.failure(!idle));
         steering.giving_up = over.then_some(GivingUp::Resign);
-        steering.refuse(id, true, why);
+        if !over {
+            steering.refuse(id, true, why);
+        }
         context.answer_order(ProblemClass::Order, detail);
         return None;
     }

@@ -66,6 +66,8 @@ pub(super) struct Listing {
     next: Next,
     /// So often in a row another candidate was quicker.
     tries: u32,
+    /// The entry changed while it was written.
+    outdated: bool,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -91,8 +93,10 @@ impl Listing {
 
     /// Something else is to be told of this candidate than before.
     pub fn changed(&mut self, now: Moment) {
-        if let Next::Read(due) = &mut self.next {
-            *due = now.min(*due);
+        match &mut self.next {
+            Next::Read(due) => *due = now.min(*due),
+            Next::Write(_) => self.outdated = true,
+            Next::Nothing => {}
         }
     }
 
@@ -151,7 +155,8 @@ impl Listing {
             Next::Write(_) => self.tries,
             Next::Read(_) | Next::Nothing => 0,
         };
-        self.next = next;
+        let outdated = writes && core::mem::take(&mut self.outdated);
+        self.next = if outdated { Next::Read(now) } else { next };
         let news = known.is_some();
         if let Some(known) = known {
             self.known = known;

@@ -43,7 +43,7 @@ const FORBIDDEN: Duration = Duration::from_secs(15 * 60);
 /// The number of transfers that a leader knows again. A command replaces the one on the blob, and never restores it.
 const MOST_OBEYED: usize = 16;
 
-/// A leader obeys a transfer up to this age.
+/// A leader obeys a transfer up to this age, or two times between two reads if that is longer.
 const TRANSFER_EXPIRES: Duration = Duration::from_secs(60);
 
 const TRIGGERS: &str = "tenuretriggers";
@@ -96,12 +96,14 @@ pub(super) fn read(
     context: &mut Context<'_>,
 ) {
     let (now, settings) = (context.now, context.settings);
+    let every = settings.orders.unwrap_or(ORDERS_EVERY);
     let seen = &mut hold.orders;
     let class = answer.map(|answer| answer.class);
     let again = match class {
-        None | Some(Class::Unavailable | Class::Nonsense) => UNANSWERED,
+        // An account that does not answer is not asked more than twice as often.
+        None | Some(Class::Unavailable | Class::Nonsense) => UNANSWERED.max(every / 2),
         Some(Class::Refused) => FORBIDDEN,
-        _ => settings.orders.unwrap_or(ORDERS_EVERY),
+        _ => every,
     };
     let mut transfer = None;
     match class {
@@ -143,7 +145,8 @@ fn obey(transfer: Transfer, hold: &mut Hold, context: &mut Context<'_>) {
     let Transfer { id, term, placed, to } = transfer;
     let own = term == hold.record.term || mutant!(TransferOfAnyTerm);
     let age = now.since(placed).max(placed.since(now));
-    let current = age <= TRANSFER_EXPIRES || mutant!(TransferOfAnyAge);
+    let expires = TRANSFER_EXPIRES.max(2 * context.settings.orders.unwrap_or(ORDERS_EVERY));
+    let current = age <= expires || mutant!(TransferOfAnyAge);
     let known = hold.orders.obeyed.contains(&id) && !mutant!(TransferObeyedAgain);
     if !own || !current || known {
         return;

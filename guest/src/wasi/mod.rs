@@ -275,6 +275,11 @@ fn place<S>(
         match (answer.class, placed) {
             (Class::Done, Some(state)) => return Ok(state),
             (Class::Refused, _) => return Err(Problem::of_answer(&answer, &operation, settings)),
+            // No command holds a lease on it, and it stays leased.
+            (Class::LeaseMismatch, _) => {
+                let detail = Problem::of_answer(&answer, &operation, settings).detail;
+                return Err(Problem { class: ProblemClass::ForeignLease, detail });
+            }
             _ => {}
         }
     }

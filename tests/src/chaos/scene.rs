@@ -99,7 +99,7 @@ fn start(
     }
     let mut command = Command::new(&group.program);
     command
-        .args(["baseline", "--name", name, &group.election, "--sink", &group.sink])
+        .args(["baseline", "--name", name, "--election", &group.election, "--sink", &group.sink])
         .env("AZURE_STORAGE_CONNECTION_STRING", through);
     Candidate::spawn(name, command)
 }

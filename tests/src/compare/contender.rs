@@ -233,7 +233,7 @@ impl Ready {
             }
             Start::Sample => {
                 let mut command = Command::new(&self.setting.program);
-                command.args(["baseline", "--name", name, election, "--sink", sink]);
+                command.args(["baseline", "--name", name, "--election", election, "--sink", sink]);
                 Access::with(through).set(&mut command);
                 command
             }

@@ -51,7 +51,7 @@ pub enum TransferState {
     Waiting(u64),
     /// It took effect: this one leads now.
     Done(Incumbent),
-    /// Another candidate leads now than the one that was to.
+    /// This one leads now, and not the one that was to. Without a name: the same candidate leads again.
     Changed(Incumbent),
     /// A newer transfer took its place.
     Replaced,
@@ -135,6 +135,17 @@ fn judge(id: &str, settings: &Settings) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Refuses to write without the service's date: by a wrong clock, the triggers of others would count as expired.
+fn judge_date(election: &Answer) -> Result<(), Problem> {
+    match election.date {
+        Some(_) => Ok(()),
+        None => refused(
+            ProblemClass::Nonsense,
+            "the answer of the service has no date, so no order can be placed; find out what removes it on the way",
+        ),
+    }
+}
+
 /// Refuses an order for an election whose newest leader does not read orders.
 fn judge_leader(record: &Record, settings: &Settings) -> Result<(), Problem> {
     if record.reads_orders() {
@@ -213,6 +224,7 @@ pub fn trigger(
         );
         return refused(ProblemClass::Order, detail);
     }
+    judge_date(election)?;
     let newest = triggers.iter().map(|trigger| trigger.asked).max();
     let after = newest.max(record.triggers.mark(now)).map(|newest| newest.plus(MILLISECOND));
     let asked = after.map_or(now, |after| after.max(now)).to_whole_millis();
@@ -247,7 +259,10 @@ pub fn transfer(
     let term = term.unwrap_or(record.term);
     if record.term != term {
         let incumbent = record.incumbent();
-        let done = to.is_none_or(|to| to == incumbent.name);
+        // Without a name any candidate but the one that resigned may lead.
+        let leads_again =
+            || record.earlier().iter().any(|led| led.term == term && led.name == incumbent.name);
+        let done = to.map_or_else(|| !leads_again(), |to| to == incumbent.name);
         return Ok(Placing::Known(match done {
             true => TransferState::Done(incumbent),
             false => TransferState::Changed(incumbent),
@@ -266,7 +281,11 @@ pub fn transfer(
         return Ok(Placing::Known(TransferState::Waiting(term)));
     }
     if !place {
-        return Ok(Placing::Known(TransferState::Replaced));
+        // Without a name the record does not show whether the leader is obeying it.
+        return Ok(Placing::Known(match to {
+            Some(_) => TransferState::Replaced,
+            None => TransferState::Waiting(term),
+        }));
     }
     if !found.is_held {
         let detail =
@@ -277,6 +296,7 @@ pub fn transfer(
     if to == Some(record.leader.as_str()) {
         return refused(ProblemClass::Order, format!("\"{}\" leads already", record.leader));
     }
+    judge_date(answers.1)?;
     let now = found.now;
     let Orders { triggers, transfer, .. } = &mut found.orders;
     triggers.retain(|trigger| record.triggers.lets(trigger, now) && !mutant!(PlacingDropsOthers));

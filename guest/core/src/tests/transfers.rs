@@ -137,6 +137,51 @@ fn a_newer_transfer_replaces_one_that_has_not_begun() {
     assert!(matches!(&state, TransferState::Changed(l) if l.name == "third"), "{state:?}");
 }
 
+/// Whether the leader is obeying it is not on record.
+#[test]
+fn a_resignation_that_was_replaced_is_not_reported_as_void() {
+    let mut scene = scene(["first", "second", "third"]);
+    let (mut first, mut second) = (Command::new("a", None), Command::new("b", Some("third")));
+    first.places(&mut scene);
+    second.places(&mut scene);
+    assert!(matches!(first.finds(&mut scene), TransferState::Waiting(_)));
+}
+
+#[test]
+fn a_leader_that_resigned_and_leads_again_did_not_move_the_leadership() {
+    let mut scene = Scene::new(vec![named("first", &[])]);
+    let mut command = Command::new("a", None);
+    command.places(&mut scene);
+    scene.run(seconds(40));
+    leads(&scene, "first");
+    assert_eq!(scene.endings.len(), 1);
+    let state = command.finds(&mut scene);
+    assert!(matches!(&state, TransferState::Changed(l) if l.name == "first"), "{state:?}");
+}
+
+/// As shares do when the plan changes.
+#[test]
+fn a_transfer_that_its_host_overrides_has_failed_on_record() {
+    let mut scene = scene(["first", "second", "third"]);
+    let mut command = Command::new("a", Some("nobody"));
+    command.places(&mut scene);
+    scene.run(seconds(12));
+    scene.hand_over("also-nobody");
+    scene.run(seconds(6));
+    let TransferState::Failed(reason) = command.finds(&mut scene) else { panic!() };
+    assert!(reason.contains("took its place"), "{reason}");
+}
+
+/// A leader of a process with very many elections reads seldom.
+#[test]
+fn a_leader_that_reads_seldom_obeys_older_transfers() {
+    let seldom = (Settings::ORDERS, "200s");
+    let mut scene = Scene::new(vec![named("first", &[seldom]), named("second", &[])]);
+    Command::new("a", None).places(&mut scene);
+    scene.run(seconds(210));
+    assert_eq!(scene.endings.len(), 1);
+}
+
 /// It stays on the blob, and the next leader has another term.
 #[test]
 fn a_transfer_is_for_one_term() {

@@ -20,6 +20,7 @@ use std::time::Duration;
 use tenure_azure::BlobName;
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::{Credential, Pass};
+use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_azure::request::Request;
 use tenure_core::{
@@ -163,6 +164,7 @@ impl<'s, W: Transport> Examination<'s, W> {
         if let Some(scratch) = self.beside() {
             self.try_beside(scratch).await?;
         }
+        self.read_orders().await?;
         let election = &self.settings.election;
         match self.ask(Operation::ReadAccount, election).await? {
             Ok(asked) => {
@@ -201,6 +203,25 @@ impl<'s, W: Transport> Examination<'s, W> {
             let took = self.answer(read.clone(), election).await?.took;
             self.times.add(took);
         }
+        Ok(())
+    }
+
+    /// Reads the orders, as a leader does. A leader that may not read them leads all the same.
+    async fn read_orders(&mut self) -> Result<(), GaveUp> {
+        let (read, election) = (Operation::ReadSideBlob(SideBlob::Orders), &self.settings.election);
+        let check = read.name();
+        if !election.may_have_side_blobs() {
+            return Ok(());
+        }
+        let problem = match self.ask(read, election).await? {
+            Ok(asked) if asked.answer.class == Class::Refused => self.explained(&asked, election),
+            Ok(_) => return Ok(()),
+            Err(problem) => problem.detail,
+        };
+        let detail = format!(
+            "{problem}. So a leader here takes no orders (tenure trigger, tenure transfer)"
+        );
+        self.findings.push(Finding::warning(check, detail));
         Ok(())
     }
 

@@ -95,6 +95,19 @@ fn who_may_not_look_learns_which_permission_lacks_and_what_else_is_permitted() {
     assert_eq!(service.blob, None);
 }
 
+/// A SAS for one blob cannot read the one beside it.
+#[test]
+fn a_credential_that_may_not_read_orders_gets_a_warning() {
+    let mut service = Service::new();
+    let findings = service.examine(&with_key(), |question, _| {
+        matches!(question.operation, Operation::ReadSideBlob(_))
+            .then(|| refused(403, "AuthorizationPermissionMismatch"))?
+    });
+    let finding = of(&findings, "read orders");
+    assert_eq!(finding.verdict, Verdict::Warning, "{findings:#?}");
+    assert!(finding.detail.contains("takes no orders"), "{finding:?}");
+}
+
 #[test]
 fn who_is_not_known_is_asked_nothing_more() {
     for code in

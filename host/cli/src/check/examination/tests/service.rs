@@ -150,6 +150,7 @@ impl Service {
                 self.blob = Some((name, 1, false));
                 Ok((201, vec![etag(1)]))
             }
+            Operation::ReadSideBlob(_) => Self::code(404, "BlobNotFound"),
             _ if !there => Self::code(404, "BlobNotFound"),
             Operation::Read { lease: Some(lease) } if self.lease != Some(*lease) => {
                 Self::code(412, "LeaseNotPresentWithBlobOperation")
@@ -239,7 +240,10 @@ impl Service {
         for Question { operation, blob, .. } in &self.asked {
             let harmless = matches!(
                 operation,
-                Operation::Read { .. } | Operation::CreateContainer | Operation::ReadAccount
+                Operation::Read { .. }
+                    | Operation::ReadSideBlob(_)
+                    | Operation::CreateContainer
+                    | Operation::ReadAccount
             );
             assert!(harmless || blob.to_string() != ELECTION, "{operation:?}");
         }
