@@ -170,11 +170,12 @@ fn resigned(history: &History) -> Vec<Violation> {
 fn recorded(history: &History) -> Vec<Violation> {
     let calm = Calm::of(history);
     let mut violations = Vec::new();
-    let mut newest: BTreeMap<Who, usize> = BTreeMap::new();
+    // The newest transfer that each candidate read, and when.
+    let mut newest: BTreeMap<Who, (usize, Millis)> = BTreeMap::new();
     for (index, entry) in history.entries.iter().enumerate() {
         match entry.what {
             What::ReadTransfer(who, number) if history.transfers[number].to.is_some() => {
-                newest.insert(who, number);
+                newest.insert(who, (number, entry.at));
             }
             // An order of its host took the place of the transfer.
             What::ToldToHandOver(who, ..) => {
@@ -184,11 +185,12 @@ fn recorded(history: &History) -> Vec<Violation> {
                 }
             }
             What::NotHandedOver(who) => {
-                let Some(number) = newest.remove(&who) else { continue };
+                let Some((number, read)) = newest.remove(&who) else { continue };
                 let end = entry.at + slowly(IN_TIME);
                 let after = between(history, entry.at, end);
                 let over = after.iter().any(|entry| is_over(history, who, entry.what));
-                let tells = after.iter().any(|entry| {
+                // A step reports when it ends, and may have written before.
+                let tells = between(history, read, end).iter().any(|entry| {
                     let asked = history.carried_out(entry.what).filter(|asked| asked.who == who);
                     let write = asked.and_then(|asked| asked.write.as_ref());
                     write.is_some_and(|write| write.refused == Some(number))
