@@ -104,7 +104,7 @@ impl Wire {
                             }
                             "tenuretransfer" => {
                                 write.refused =
-                                    value.strip_prefix('x').map_or(None, |n| n.parse().ok());
+                                    value.strip_prefix('x').and_then(|n| n.parse().ok());
                             }
                             "tenureheartbeat" => write.beat = value.parse().unwrap_or(0),
                             "tenureheartbeatterm" => promised_in = value.parse().unwrap_or(0),
