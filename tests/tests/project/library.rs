@@ -63,10 +63,10 @@ fn nothing_of_the_program_is_a_dependency_of_the_library() {
 }
 
 /// Hosts fetch, compile and instantiate the component. The bound falls with each removal, and rises only with a new part of the
-/// contract: the last one was the transfer through the account (13,000 bytes).
+/// contract: the last one was the transfer through the account (15,000 bytes).
 #[test]
 fn the_components_stay_small() {
-    const MOST: usize = 527_000;
+    const MOST: usize = 529_000;
     const MOST_WEBHOOK: usize = 20_000;
     let election = tenure::component::ELECTION_COMPONENT.len();
     let universal = tenure::compose::UNIVERSAL_COMPONENT.len();
