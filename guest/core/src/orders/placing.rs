@@ -51,7 +51,7 @@ pub enum TransferState {
     Waiting(u64),
     /// It took effect: this one leads now.
     Done(Incumbent),
-    /// This one leads now, and not the one that was to. Without a name: the same candidate leads again.
+    /// Another candidate leads now than the one that was to.
     Changed(Incumbent),
     /// A newer transfer took its place.
     Replaced,
@@ -259,10 +259,7 @@ pub fn transfer(
     let term = term.unwrap_or(record.term);
     if record.term != term {
         let incumbent = record.incumbent();
-        // Without a name any candidate but the one that resigned may lead.
-        let leads_again =
-            || record.earlier().iter().any(|led| led.term == term && led.name == incumbent.name);
-        let done = to.map_or_else(|| !leads_again(), |to| to == incumbent.name);
+        let done = to.is_none_or(|to| to == incumbent.name);
         return Ok(Placing::Known(match done {
             true => TransferState::Done(incumbent),
             false => TransferState::Changed(incumbent),

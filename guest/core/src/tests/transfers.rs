@@ -147,18 +147,6 @@ fn a_resignation_that_was_replaced_is_not_reported_as_void() {
     assert!(matches!(first.finds(&mut scene), TransferState::Waiting(_)));
 }
 
-#[test]
-fn a_leader_that_resigned_and_leads_again_did_not_move_the_leadership() {
-    let mut scene = Scene::new(vec![named("first", &[])]);
-    let mut command = Command::new("a", None);
-    command.places(&mut scene);
-    scene.run(seconds(40));
-    leads(&scene, "first");
-    assert_eq!(scene.endings.len(), 1);
-    let state = command.finds(&mut scene);
-    assert!(matches!(&state, TransferState::Changed(l) if l.name == "first"), "{state:?}");
-}
-
 /// As shares do when the plan changes.
 #[test]
 fn a_transfer_that_its_host_overrides_has_failed_on_record() {

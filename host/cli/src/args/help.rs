@@ -188,7 +188,7 @@ candidate may lead next.
 
 Locks and single invocations take no orders.
 
-Exit codes: 0 the leadership has moved; 1 the order was refused or failed, and the leader stays; 2 the result is not \
+Exit codes: 0 a new term has begun; 1 the order was refused or failed, and the leader stays; 2 the result is not \
 known, or a setting is wrong; 3 the leader changed before it obeyed.";
 
 pub(super) const TRIGGER_HELP: &str = "\

@@ -86,16 +86,9 @@ fn end(order: &TransferOrder, state: TransferState) -> ExitCode {
     };
     match state {
         TransferState::Done(incumbent) => {
-            say(&format!("The leadership has moved: {}.\n", leads(&incumbent)));
+            say(&format!("A new term has begun: {}.\n", leads(&incumbent)));
             ExitCode::SUCCESS
         }
-        TransferState::Changed(incumbent) if order.to.is_none() => fail_with(
-            REFUSED,
-            format_args!(
-                "no other candidate took over: {} again. tenure status shows the candidates",
-                leads(&incumbent)
-            ),
-        ),
         TransferState::Changed(incumbent) => {
             let wanted = order.to.as_deref().map(printable).unwrap_or_default();
             let why = format_args!(
