@@ -120,8 +120,6 @@ pub enum Mutant {
     TransferObeyedAgain,
     /// A leader obeys the transfer of another term.
     TransferOfAnyTerm,
-    /// A leader obeys a transfer of any age.
-    TransferOfAnyAge,
     /// The record does not tell that a transfer came to nothing.
     TransferWithoutOutcome,
     /// A command drops the orders of others when it places its own.
@@ -147,7 +145,7 @@ pub enum Mutant {
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 63] = [
+    pub const ALL: [Self; 62] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -200,7 +198,6 @@ impl Mutant {
         Self::OrdersUnseen,
         Self::TransferObeyedAgain,
         Self::TransferOfAnyTerm,
-        Self::TransferOfAnyAge,
         Self::TransferWithoutOutcome,
         Self::PlacingDropsOthers,
         Self::AnnouncementOfAnyTerm,
