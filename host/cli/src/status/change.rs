@@ -267,42 +267,16 @@ fn next_turn(outlook: &Outlook) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{idle, incumbent};
     use super::*;
     use tenure::contract::{
-        Ended, Finished, Incumbent, LastSlot, LeaseState, NextTurn, Outcome, ProblemClass, Started,
+        Ended, Finished, LastSlot, LeaseState, NextTurn, Outcome, ProblemClass, Started,
     };
 
     const SECOND: u64 = 1_000_000_000;
 
     fn look(lease: LeaseState, leader: Option<(&str, u64)>) -> Snapshot {
-        Snapshot {
-            lease,
-            incumbent: leader.map(|(name, term)| Incumbent {
-                name: name.to_owned(),
-                term,
-                since: 5 * SECOND,
-                address: None,
-                coordinates: false,
-            }),
-            turns: Turns {
-                schedule: None,
-                last_slot: None,
-                finished: None,
-                triggered: None,
-                last_success: None,
-                last_failure: None,
-                failure_detail: None,
-                missed: None,
-                next: None,
-            },
-            ahead: None,
-            history: Vec::new(),
-            changes: 1,
-            successor: None,
-            promise: None,
-            problem: None,
-            asked_at: 65 * SECOND,
-        }
+        idle(lease, leader.map(|(name, term)| incumbent(name, term, 5 * SECOND)))
     }
 
     /// The length of the time in a line.

@@ -132,41 +132,20 @@ pub(super) fn meaning(class: ProblemClass) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{idle, incumbent};
     use super::*;
-    use tenure::contract::{Incumbent, LastSlot, Turns};
+    use tenure::contract::{LastSlot, Turns};
 
     const SECOND: u64 = 1_000_000_000;
     const NOW: u64 = 1_800_000_000 * SECOND;
 
     fn snapshot(lease: LeaseState) -> Snapshot {
-        Snapshot {
-            lease,
-            incumbent: Some(Incumbent {
-                name: "ben".into(),
-                term: 7,
-                since: 0,
-                address: None,
-                coordinates: false,
-            }),
-            turns: Turns {
-                schedule: Some("every 5s".to_owned()),
-                last_slot: Some(LastSlot { slot: NOW - SECOND, attempt: 1 }),
-                finished: None,
-                triggered: None,
-                last_success: None,
-                last_failure: None,
-                failure_detail: None,
-                missed: None,
-                next: None,
-            },
-            ahead: None,
-            history: Vec::new(),
-            changes: 1,
-            successor: None,
-            promise: None,
-            problem: None,
-            asked_at: NOW,
-        }
+        let turns = Turns {
+            schedule: Some("every 5s".to_owned()),
+            last_slot: Some(LastSlot { slot: NOW - SECOND, attempt: 1 }),
+            ..idle(lease, None).turns
+        };
+        Snapshot { turns, asked_at: NOW, ..idle(lease, Some(incumbent("ben", 7, 0))) }
     }
 
     fn said(snapshot: &Snapshot, own: &Own) -> Vec<Remark> {

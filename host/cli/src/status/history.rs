@@ -45,44 +45,23 @@ fn span(from: u64, to: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{idle, incumbent};
     use super::*;
-    use tenure::contract::{Incumbent, LeaseState, Turns};
+    use tenure::contract::{Incumbent, LeaseState};
 
     const SECOND: u64 = 1_000_000_000;
 
     fn leader(name: &str, term: u64, since: u64) -> Incumbent {
-        Incumbent {
-            name: name.to_owned(),
-            term,
-            since: since * SECOND,
-            address: None,
-            coordinates: false,
-        }
+        incumbent(name, term, since * SECOND)
     }
 
     fn snapshot(lease: LeaseState, leaders: &[Incumbent], changes: u64) -> Snapshot {
-        Snapshot {
-            lease,
-            incumbent: leaders.first().cloned(),
-            turns: Turns {
-                schedule: None,
-                last_slot: None,
-                finished: None,
-                triggered: None,
-                last_success: None,
-                last_failure: None,
-                failure_detail: None,
-                missed: None,
-                next: None,
-            },
-            ahead: None,
-            history: leaders.iter().skip(1).cloned().collect(),
-            changes,
-            successor: None,
-            promise: None,
-            problem: None,
-            asked_at: 100 * SECOND,
-        }
+        let (newest, earlier) = match leaders.split_first() {
+            Some((newest, earlier)) => (Some(newest.clone()), earlier.to_vec()),
+            None => (None, Vec::new()),
+        };
+        let asked_at = 100 * SECOND;
+        Snapshot { history: earlier, changes, asked_at, ..idle(lease, newest) }
     }
 
     #[test]

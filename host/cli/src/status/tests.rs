@@ -3,6 +3,37 @@ use tenure::contract::{Ended, NextTurn, Outcome};
 
 const SECOND: u64 = 1_000_000_000;
 
+/// A leader of that term.
+pub(super) fn incumbent(name: &str, term: u64, since: u64) -> Incumbent {
+    Incumbent { name: name.to_owned(), term, since, address: None, coordinates: false }
+}
+
+/// An election without a schedule that no turn has run for.
+pub(super) fn idle(lease: LeaseState, incumbent: Option<Incumbent>) -> Snapshot {
+    Snapshot {
+        lease,
+        incumbent,
+        turns: Turns {
+            schedule: None,
+            last_slot: None,
+            finished: None,
+            triggered: None,
+            last_success: None,
+            last_failure: None,
+            failure_detail: None,
+            missed: None,
+            next: None,
+        },
+        ahead: None,
+        history: Vec::new(),
+        changes: 1,
+        successor: None,
+        promise: None,
+        problem: None,
+        asked_at: 65 * SECOND,
+    }
+}
+
 fn turns() -> Turns {
     let ended = |slot: u64, outcome, took| Ended {
         slot: slot * SECOND,
@@ -25,24 +56,8 @@ fn turns() -> Turns {
 }
 
 fn snapshot(lease: LeaseState) -> Snapshot {
-    Snapshot {
-        lease,
-        incumbent: Some(Incumbent {
-            name: "a".to_owned(),
-            term: 7,
-            since: 5 * SECOND,
-            address: None,
-            coordinates: false,
-        }),
-        turns: turns(),
-        ahead: None,
-        history: Vec::new(),
-        changes: 0,
-        successor: None,
-        promise: None,
-        problem: None,
-        asked_at: 65 * SECOND,
-    }
+    let leader = incumbent("a", 7, 5 * SECOND);
+    Snapshot { turns: turns(), changes: 0, ..idle(lease, Some(leader)) }
 }
 
 #[test]

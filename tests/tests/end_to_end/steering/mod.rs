@@ -1,4 +1,4 @@
-//! Operators steer real `tenure run` processes: resign, transfer, pause, resume, break.
+//! Operators give orders to real `tenure run` processes: `transfer`, `trigger`, `break`.
 
 mod address;
 mod daemon;

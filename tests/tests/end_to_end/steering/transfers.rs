@@ -2,11 +2,13 @@
 //!
 //! `TENURE_TEST_TRANSFERS` sets their number.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tenure_tests::{Candidate, Store, needs};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::{Child, ChildStderr, Command};
 
 use super::stage::{SOON, Stage, code, said};
 
@@ -102,6 +104,25 @@ async fn without_a_candidate_of_that_name_the_leader_goes_on() {
     assert!(problem.event["detail"].as_str().unwrap().contains("nobody"), "{:?}", problem.event);
 }
 
+/// Starts a transfer to that name, and returns once its order is placed.
+async fn placed(stage: &Stage, to: &str) -> (Child, BufReader<ChildStderr>) {
+    let mut command = Command::new(crate::PROGRAM);
+    command.args(["transfer", &stage.group.election, "--to", to, "--wait", "5m"]);
+    stage.group.access.give(&mut command);
+    let mut child = command.stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let (mut errors, mut line) = (BufReader::new(child.stderr.take().unwrap()), String::new());
+    errors.read_line(&mut line).await.unwrap();
+    assert!(line.contains("the order is placed"), "{line}");
+    (child, errors)
+}
+
+/// Waits for the end of a transfer. Returns its exit code, and what it has printed since.
+async fn ended((mut child, mut errors): (Child, BufReader<ChildStderr>)) -> (Option<i32>, String) {
+    let mut said = String::new();
+    errors.read_to_string(&mut said).await.unwrap();
+    (child.wait().await.unwrap().code(), said)
+}
+
 /// As in containers that nobody can reach.
 async fn a_container_process_needs_neither_listener_nor_token_to_be_moved() {
     let stage = Stage::new(Store::azurite().await.unwrap()).await;
@@ -130,7 +151,7 @@ needs!(Node => async fn a_container_process_needs_neither_listener_nor_token_to_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_exit_code_says_what_became_of_an_order() {
     let stage = Stage::embedded().await;
-    let leader = stage.hidden("ada", &[]);
+    let leader = stage.hidden("ada", &["--lease", "60s"]);
     leader.event("elected", SOON).await;
     let order = stage.transfer(&["--to", "ada"]).await;
     assert_eq!(code(&order), 1, "{}", said(&order));
@@ -140,18 +161,16 @@ async fn the_exit_code_says_what_became_of_an_order() {
     let order = stage.transfer(&["--wait", "1s"]).await;
     assert_eq!(code(&order), 2, "{}", said(&order));
     assert!(said(&order).contains("has not changed within 1s"), "{}", said(&order));
-    let replaced = stage.transfer(&["--to", "cleo", "--wait", "1m"]);
-    let newer = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        stage.transfer(&["--to", "dora", "--wait", "2m"]).await
-    };
-    let (replaced, newer, ()) = tokio::join!(replaced, newer, async {
-        stage.hidden("ben", &[]).event("elected", SOON).await;
-    });
-    let replaced_or_changed = [1, 3];
-    assert!(replaced_or_changed.contains(&code(&replaced)), "{}", said(&replaced));
-    assert_eq!(code(&newer), 3, "{}", said(&newer));
-    assert!(said(&newer).contains("ben leads with term"), "{}", said(&newer));
+    let replaced = placed(&stage, "cleo").await;
+    let newer = placed(&stage, "dora").await;
+    let (exit, text) = ended(replaced).await;
+    assert_eq!(exit, Some(1), "{text}");
+    assert!(text.contains("a newer transfer replaced this one"), "{text}");
+    // The lease of the leader runs out.
+    stage.hidden("ben", &[]).event("elected", SOON).await;
+    let (exit, text) = ended(newer).await;
+    assert_eq!(exit, Some(3), "{text}");
+    assert!(text.contains("ben leads with term"), "{text}");
     leader.signal(Signal::CONT).unwrap();
 }
 
