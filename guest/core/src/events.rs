@@ -1,4 +1,4 @@
-//! What the host tells a candidate: how a turn ended, that it is not ready, that the process ends.
+//! Events from the host: the end of a turn, the readiness of the process, hints, and the end of the process.
 
 use super::announcement::LAST_WRITE;
 use super::background;

@@ -192,8 +192,8 @@ pub(super) fn announcement_read(
     let Some(order) = context.state.steering.hand_over_mut() else { return };
     let here = seen.and_then(|seen| {
         let (lease, term) = seen.called?;
-        let own = term == hold.record.term || mutant!(AnnouncementOfAnyTerm);
-        (seen.candidate == order.to && own).then_some(lease)
+        let is_of_term = term == hold.record.term || mutant!(AnnouncementOfAnyTerm);
+        (seen.candidate == order.to && is_of_term).then_some(lease)
     });
     order.announcement_read(known.map(|_| here), took, now, &settings.timings);
 }

@@ -76,15 +76,15 @@ struct Transfer {
 
 /// Reads soon, since there may be new orders.
 pub(super) fn hinted(hold: &mut Hold, now: Moment) {
-    let seen = &mut hold.orders;
-    (seen.read_at, seen.hinted) = (now.max(seen.answered + HINTED), true);
+    let orders = &mut hold.orders;
+    (orders.read_at, orders.hinted) = (now.max(orders.answered + HINTED), true);
 }
 
 /// The candidate has another key or token: a read that was refused is not put off any longer.
 pub(super) fn credential_changed(hold: &mut Hold, now: Moment) {
-    let seen = &mut hold.orders;
-    if seen.read_at == seen.answered + FORBIDDEN {
-        seen.read_at = now;
+    let orders = &mut hold.orders;
+    if orders.read_at == orders.answered + FORBIDDEN {
+        orders.read_at = now;
     }
 }
 
@@ -97,10 +97,10 @@ pub(super) fn read(
 ) {
     let (now, settings) = (context.now, context.settings);
     let every = settings.orders.unwrap_or(ORDERS_EVERY);
-    let seen = &mut hold.orders;
+    let orders = &mut hold.orders;
     let class = answer.map(|answer| answer.class);
     let again = match class {
-        // An account that does not answer is not asked more than twice as often.
+        // A failing account gets at most twice as many reads.
         None | Some(Class::Unavailable | Class::Nonsense) => UNANSWERED.max(every / 2),
         Some(Class::Refused) => FORBIDDEN,
         _ => every,
@@ -109,20 +109,20 @@ pub(super) fn read(
     match class {
         Some(Class::Done) => {
             let found = answer.and_then(|answer| answer.properties.as_ref());
-            let orders = found.and_then(Orders::read).unwrap_or_default();
-            (seen.triggers, transfer) = (orders.triggers, orders.transfer);
+            let read = found.and_then(Orders::read).unwrap_or_default();
+            (orders.triggers, transfer) = (read.triggers, read.transfer);
         }
-        Some(Class::MissingBlob) => seen.triggers.clear(),
+        Some(Class::MissingBlob) => orders.triggers.clear(),
         _ => {}
     }
     // A hint came meanwhile, about an order that this read may have missed.
-    let hinted = seen.read_at > sent;
-    let (first, expected) = (seen.answered == Moment::ZERO, seen.hinted);
-    seen.hinted = hinted;
-    let again = if hinted { seen.read_at.max(now + HINTED) } else { now + again };
+    let hinted = orders.read_at > sent;
+    let (first, expected) = (orders.answered == Moment::ZERO, orders.hinted);
+    orders.hinted = hinted;
+    let again = if hinted { orders.read_at.max(now + HINTED) } else { now + again };
     let deaf = mutant!(OrdersUnseen) && !hinted;
-    (seen.read_at, seen.answered) = (if deaf { Moment::MAX } else { again }, now);
-    // Of elections that nobody gives orders to it is reported once.
+    (orders.read_at, orders.answered) = (if deaf { Moment::MAX } else { again }, now);
+    // An election without orders has one report in each leadership.
     let refused = answer.filter(|answer| answer.class == Class::Refused);
     if let Some(answer) = refused.filter(|_| first || expected) {
         let read = Operation::ReadSideBlob(SideBlob::Orders);
@@ -143,12 +143,12 @@ pub(super) fn read(
 fn obey(transfer: Transfer, hold: &mut Hold, context: &mut Context<'_>) {
     let Some(now) = context.service_time() else { return };
     let Transfer { id, term, placed, to } = transfer;
-    let own = term == hold.record.term || mutant!(TransferOfAnyTerm);
+    let is_of_term = term == hold.record.term || mutant!(TransferOfAnyTerm);
     let age = now.since(placed).max(placed.since(now));
     let expires = TRANSFER_EXPIRES.max(2 * context.settings.orders.unwrap_or(ORDERS_EVERY));
     let current = age <= expires;
     let known = hold.orders.obeyed.contains(&id) && !mutant!(TransferObeyedAgain);
-    if !own || !current || known {
+    if !is_of_term || !current || known {
         return;
     }
     hold.orders.obeyed.insert(0, id.clone());
@@ -159,8 +159,8 @@ fn obey(transfer: Transfer, hold: &mut Hold, context: &mut Context<'_>) {
     }
 }
 
-/// What a new leader knows. It reads at once: what was ordered while nobody led waits there.
-pub(super) fn unseen(won: Moment) -> SeenOrders {
+/// Returns the state of a new leader. It reads at once: orders may have been placed before it won.
+pub(super) fn unread(won: Moment) -> SeenOrders {
     let read_at = if mutant!(OrdersUnseen) { Moment::MAX } else { won };
     SeenOrders {
         triggers: Vec::new(),

@@ -175,7 +175,7 @@ fn lead(raise: Raise, etag: ETag, sent: Moment, timings: &Timings) -> Hold {
         lease_until: valid_until,
         beats,
         won: acquired,
-        orders: orders::unseen(acquired),
+        orders: orders::unread(acquired),
         renew: Pace::at(acquired + timings.renew),
         record: write.record,
         etag,

@@ -109,7 +109,7 @@ pub enum Event {
     HandOver(String),
     /// False: do not contend; a leader resigns. True: contend again.
     Ready(bool),
-    /// The leader may have changed, or orders may wait, as somebody says.
+    /// A hint: the leader may have changed, or orders may wait.
     Hint,
     /// The request that went out beside the steps was answered, or failed.
     Answered(Told),

@@ -46,7 +46,7 @@ pub struct History {
     pub begins_with_record: bool,
     /// Transfers through the account, by their number.
     pub transfers: Vec<Transfer>,
-    /// How long a turn may take.
+    /// The time limit of a turn.
     pub turn_timeout: Option<Millis>,
     /// Lease ids that strangers announced, and in which term.
     pub planted: Vec<(u128, u64)>,
@@ -120,7 +120,7 @@ pub struct Asked {
     pub to: Option<u128>,
     /// It writes where announcements are left.
     pub announces: bool,
-    /// It writes there whatever is there.
+    /// The write has no condition.
     pub unconditional: bool,
     /// It is about that place: it looks there, or writes.
     pub of_announcements: bool,

@@ -275,7 +275,7 @@ impl Service {
         tenure_core::trigger((id, true), (beside, election), &self.settings, wall).ok()
     }
 
-    /// What a command decides to do for a transfer.
+    /// The next step of a command that places a transfer.
     pub fn transfer(
         &self,
         at: Millis,

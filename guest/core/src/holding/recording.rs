@@ -1,4 +1,5 @@
-//! What a leader puts on record: claims, outcomes, the name of its successor, why a transfer came to nothing, beats. protocol.md §5, §6, §13.
+//! Record writes of a leader: claims, outcomes, the name of its successor, the outcome of a transfer, beats. protocol.md
+//! §5, §6, §13.
 //!
 //! What to write is decided anew before each try, so that a write which cannot be made ends with what
 //! wanted it: an order that was called off, a slot that passed. Only a try that may have been applied is

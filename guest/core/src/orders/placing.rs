@@ -1,4 +1,4 @@
-//! What a command writes to place an order, and what became of one.
+//! Placing an order for a command, and finding its state.
 
 use core::time::Duration;
 
@@ -23,7 +23,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// The next step of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placing<S> {
-    /// Nothing is to be written: this became of the order.
+    /// Nothing is to be written: the order is in this state.
     Known(S),
     /// No candidate has led yet: this creates the election's blob, or its container. Both blobs are read again then.
     Create(Operation),
@@ -40,28 +40,28 @@ pub struct TransferOrder<'a> {
     pub to: Option<&'a str>,
     /// The term of the order. None: that of the record.
     pub term: Option<u64>,
-    /// Places it. False: only says what became of it.
+    /// Places the order. False: only finds its state.
     pub place: bool,
 }
 
-/// What became of a transfer. The meaning of each case is that of its namesake in `wit/types.wit`.
+/// The state of a transfer. `wit/types.wit` defines each case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransferState {
     /// The leader of that term has not read it yet, or is obeying it.
     Waiting(u64),
-    /// It took effect: this one leads now.
+    /// The transfer took effect: this candidate leads now.
     Done(Incumbent),
-    /// Another candidate leads now than the one that was to.
+    /// Another candidate than the named one leads now.
     Changed(Incumbent),
     /// A newer transfer took its place.
     Replaced,
-    /// The leader did not begin it, for this reason.
+    /// The leader did not begin the transfer, for this reason.
     Refused(String),
-    /// The leader began it and stays, for this reason.
+    /// The leader began the transfer and stays, for this reason.
     Failed(String),
 }
 
-/// What the two blobs of an election show.
+/// The content of the two blobs of an election.
 struct Found {
     orders: Orders,
     /// The tag of the orders. None: there is no such blob.
@@ -95,8 +95,8 @@ impl Found {
         let now = Timestamp::from_date(election.date.unwrap_or(wall));
         let (record, is_held) = match (election.class, &election.properties) {
             (Class::Done, Some(seen)) => {
-                let judged = Record::judge(&settings.election, seen, Some(now));
-                let Judged { record, .. } = judged.map_err(Problem::of_unusable)?;
+                let Judged { record, .. } = Record::judge(&settings.election, seen, Some(now))
+                    .map_err(Problem::of_unusable)?;
                 (record, matches!(seen.lease, LeaseState::Leased | LeaseState::Breaking))
             }
             (Class::MissingBlob | Class::MissingContainer, _) => (None, false),
@@ -118,8 +118,8 @@ fn refused<T>(class: ProblemClass, detail: impl Into<String>) -> Result<T, Probl
     Err(Problem { class, detail: detail.into() })
 }
 
-/// Refuses what no leader could read.
-fn judge(id: &str, settings: &Settings) -> Result<(), Problem> {
+/// Refuses an order that no leader could read.
+fn check_order(id: &str, settings: &Settings) -> Result<(), Problem> {
     if !is_order_id(id) {
         return refused(
             ProblemClass::Configuration,
@@ -136,7 +136,7 @@ fn judge(id: &str, settings: &Settings) -> Result<(), Problem> {
 }
 
 /// Refuses to write without the service's date: by a wrong clock, the triggers of others would count as expired.
-fn judge_date(election: &Answer) -> Result<(), Problem> {
+fn require_date(election: &Answer) -> Result<(), Problem> {
     match election.date {
         Some(_) => Ok(()),
         None => refused(
@@ -147,7 +147,7 @@ fn judge_date(election: &Answer) -> Result<(), Problem> {
 }
 
 /// Refuses an order for an election whose newest leader does not read orders.
-fn judge_leader(record: &Record, settings: &Settings) -> Result<(), Problem> {
+fn require_reader(record: &Record, settings: &Settings) -> Result<(), Problem> {
     if record.reads_orders() {
         return Ok(());
     }
@@ -161,7 +161,7 @@ fn judge_leader(record: &Record, settings: &Settings) -> Result<(), Problem> {
     )
 }
 
-/// Returns what became of the trigger of that id, or what is to be written to `place` it.
+/// Returns the state of the trigger of that id, or the request that places it.
 ///
 /// `orders` was read first, then `election`.
 ///
@@ -173,7 +173,7 @@ pub fn trigger(
     settings: &Settings,
     wall: DateTime<Utc>,
 ) -> Result<Placing<TriggerState>, Problem> {
-    judge(id, settings)?;
+    check_order(id, settings)?;
     let mut found = Found::read((orders, election), settings, wall)?;
     match election.class {
         Class::MissingBlob if place => return Ok(Placing::Create(Operation::CreateBlob)),
@@ -215,7 +215,7 @@ pub fn trigger(
         return refused(ProblemClass::Order, detail);
     }
     if !is_new {
-        judge_leader(&record, settings)?;
+        require_reader(&record, settings)?;
     }
     if triggers.len() >= MOST {
         let detail = format!(
@@ -224,7 +224,7 @@ pub fn trigger(
         );
         return refused(ProblemClass::Order, detail);
     }
-    judge_date(election)?;
+    require_date(election)?;
     let newest = triggers.iter().map(|trigger| trigger.asked).max();
     let after = newest.max(record.triggers.mark(now)).map(|newest| newest.plus(MILLISECOND));
     let asked = after.map_or(now, |after| after.max(now)).to_whole_millis();
@@ -234,7 +234,7 @@ pub fn trigger(
     Ok(Placing::Write(found.write(settings), state))
 }
 
-/// Returns what became of a transfer, or what is to be written to place it.
+/// Returns the state of a transfer, or the request that places it.
 ///
 /// `orders` was read first, then `election`.
 ///
@@ -247,7 +247,7 @@ pub fn transfer(
     wall: DateTime<Utc>,
 ) -> Result<Placing<TransferState>, Problem> {
     let TransferOrder { id, to, term, place } = order;
-    judge(id, settings)?;
+    check_order(id, settings)?;
     if to.is_some_and(|to| !is_fit(to, LONGEST_NAME)) {
         return refused(ProblemClass::Order, "no candidate can have the name of the successor");
     }
@@ -286,14 +286,14 @@ pub fn transfer(
     }
     if !found.is_held {
         let detail =
-            format!("nobody leads {name} now; tenure status shows whether a candidate runs");
+            format!("{name} has no leader now; tenure status shows whether a candidate runs");
         return refused(ProblemClass::Order, detail);
     }
-    judge_leader(&record, settings)?;
+    require_reader(&record, settings)?;
     if to == Some(record.leader.as_str()) {
         return refused(ProblemClass::Order, format!("\"{}\" leads already", record.leader));
     }
-    judge_date(answers.1)?;
+    require_date(answers.1)?;
     let now = found.now;
     let Orders { triggers, transfer, .. } = &mut found.orders;
     triggers.retain(|trigger| record.triggers.lets(trigger, now) && !mutant!(PlacingDropsOthers));

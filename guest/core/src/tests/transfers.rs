@@ -137,7 +137,7 @@ fn a_newer_transfer_replaces_one_that_has_not_begun() {
     assert!(matches!(&state, TransferState::Changed(l) if l.name == "third"), "{state:?}");
 }
 
-/// Whether the leader is obeying it is not on record.
+/// The record does not show that the leader is obeying it.
 #[test]
 fn a_resignation_that_was_replaced_is_not_reported_as_void() {
     let mut scene = scene(["first", "second", "third"]);
@@ -147,7 +147,7 @@ fn a_resignation_that_was_replaced_is_not_reported_as_void() {
     assert!(matches!(first.finds(&mut scene), TransferState::Waiting(_)));
 }
 
-/// As shares do when the plan changes.
+/// A host of shares does this when the plan changes.
 #[test]
 fn a_transfer_that_its_host_overrides_has_failed_on_record() {
     let mut scene = scene(["first", "second", "third"]);
@@ -170,7 +170,7 @@ fn a_leader_that_reads_seldom_obeys_older_transfers() {
     assert_eq!(scene.endings.len(), 1);
 }
 
-/// It stays on the blob, and the next leader has another term.
+/// The order stays on the blob, and the next leader has another term.
 #[test]
 fn a_transfer_is_for_one_term() {
     let mut scene = scene(["first", "second", "third"]);
@@ -250,7 +250,7 @@ fn an_order_that_no_leader_would_take_is_refused_with_the_reason() {
     assert!(refusal(&mut scene, "a", Some("first")).contains("leads already"));
     assert!(refusal(&mut scene, "a", Some("\n")).contains("no candidate can have"));
     let holder = scene.service.holder.take();
-    assert!(refusal(&mut scene, "a", None).contains("nobody leads"));
+    assert!(refusal(&mut scene, "a", None).contains("has no leader now"));
     scene.service.holder = holder;
     let mut record = Record::read(&scene.service.record).unwrap().unwrap();
     record.orders_term = None;
@@ -260,7 +260,7 @@ fn an_order_that_no_leader_would_take_is_refused_with_the_reason() {
     assert!(refusal(&mut scene, "a", None).contains("no candidate of"));
 }
 
-/// Anybody may write there who may write beside the election.
+/// Others may be permitted to write beside the election.
 #[test]
 fn orders_that_no_command_writes_count_as_absent() {
     for fields in [

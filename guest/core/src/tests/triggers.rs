@@ -102,7 +102,7 @@ fn a_hint_has_a_leader_look_at_once_and_once_a_second() {
     assert!((9..=11).contains(&count), "{count}");
 }
 
-/// By itself each ten seconds, or as often as its host says.
+/// The default is ten seconds; a host may set another interval.
 #[test]
 fn a_leader_reads_orders_as_often_as_its_host_says() {
     for (more, least, most) in [

@@ -11,13 +11,13 @@ pub const BEFORE: Millis = 10_000;
 pub struct Calm(Vec<(Millis, Millis, Option<Who>)>);
 
 impl Calm {
-    /// Of a whole history.
+    /// The faults of a whole history.
     pub fn of(history: &History) -> Self {
         // No fault, though it is drawn like one.
         Self::but_for(history, &[Fault::HandOver])
     }
 
-    /// Of a whole history without some faults.
+    /// The faults of a whole history, but for some.
     pub fn but_for(history: &History, faults: &[Fault]) -> Self {
         let struck = history.entries.iter().filter_map(|Entry { at, what }| match *what {
             What::Struck(fault, ..) if faults.contains(&fault) => None,

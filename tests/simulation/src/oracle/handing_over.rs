@@ -384,7 +384,7 @@ fn offered(history: &History, who: Who) -> Millis {
     OFFERED.max(LAST_WRITE + history.lives[who].periods.timeout)
 }
 
-/// Whether a candidate has known for a while that it is not ready, so that it gives its leadership to anybody. It may
+/// Returns true if a candidate has known for a while that it is not ready, so that it may not hand over. It may
 /// have stood still, or have had settings that cannot be used: then it does not know.
 fn is_not_ready(history: &History, who: Who, at: Millis) -> bool {
     let knows = 4 * history.lives[who].periods.timeout;

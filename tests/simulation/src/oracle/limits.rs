@@ -26,7 +26,7 @@ fn turns(history: &History) -> Vec<Violation> {
     for Entry { at, what } in &history.entries {
         match *what {
             What::TurnBegan { who, .. } => began[who] = Some(*at),
-            // What stands still is stopped when it goes on, and what outlives its process by the supervisor.
+            // A frozen turn is stopped when its process goes on; the supervisor stops one that outlives its process.
             What::Paused(who) | What::Resumed(who) | What::Killed(who) => began[who] = None,
             What::SetForward(machine) => {
                 let there = |who: &Who| history.lives[*who].machine == machine;
@@ -73,7 +73,7 @@ fn stalled(history: &History) -> Vec<Violation> {
                     _ => {}
                 }
             }
-            // It may know no more of what it wanted to write, or have nothing to write any more.
+            // The candidate may have forgotten the write, or may not want it any more.
             What::Paused(who) | What::Killed(who) | What::Forgot(who) | What::Left(who) => {
                 since[who] = None;
             }

@@ -38,7 +38,7 @@ fn obeyed(history: &History) -> Vec<Violation> {
     let mut orders: BTreeMap<(Who, usize), usize> = BTreeMap::new();
     // The term and the successor of the newest write of each candidate.
     let mut named: BTreeMap<Who, (u64, Option<usize>)> = BTreeMap::new();
-    let mut told: Vec<(Who, usize, Millis)> = Vec::new();
+    let mut read: Vec<(Who, usize, Millis)> = Vec::new();
     for entry in &history.entries {
         match entry.what {
             What::ReadTransfer(who, number) => {
@@ -48,11 +48,11 @@ fn obeyed(history: &History) -> Vec<Violation> {
                     && (age <= EXPIRES + UNCERTAIN || is_time_uncertain(history, entry.at))
                 {
                     *orders.entry((who, to)).or_default() += 1;
-                    told.push((who, to, entry.at));
+                    read.push((who, to, entry.at));
                 }
             }
-            // A transfer that was read was told as well, in the same instant.
-            What::ToldToHandOver(who, to, _) if !told.contains(&(who, to, entry.at)) => {
+            // The read of a transfer is an order in the same instant; it counts once.
+            What::ToldToHandOver(who, to, _) if !read.contains(&(who, to, entry.at)) => {
                 *orders.entry((who, to)).or_default() += 1;
             }
             _ => {}

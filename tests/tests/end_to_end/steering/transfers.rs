@@ -118,12 +118,12 @@ async fn placed(stage: &Stage, to: &str) -> (Child, BufReader<ChildStderr>) {
 
 /// Waits for the end of a transfer. Returns its exit code, and what it has printed since.
 async fn ended((mut child, mut errors): (Child, BufReader<ChildStderr>)) -> (Option<i32>, String) {
-    let mut said = String::new();
-    errors.read_to_string(&mut said).await.unwrap();
-    (child.wait().await.unwrap().code(), said)
+    let mut text = String::new();
+    errors.read_to_string(&mut text).await.unwrap();
+    (child.wait().await.unwrap().code(), text)
 }
 
-/// As in containers that nobody can reach.
+/// The processes have no listener, as in containers.
 async fn a_container_process_needs_neither_listener_nor_token_to_be_moved() {
     let stage = Stage::new(Store::azurite().await.unwrap()).await;
     let names = ["ada", "ben", "cleo"];
@@ -156,7 +156,7 @@ async fn the_exit_code_says_what_became_of_an_order() {
     let order = stage.transfer(&["--to", "ada"]).await;
     assert_eq!(code(&order), 1, "{}", said(&order));
     assert!(said(&order).contains("leads already"), "{}", said(&order));
-    // It reads nothing while it stands still.
+    // A frozen leader reads nothing.
     leader.signal(Signal::STOP).unwrap();
     let order = stage.transfer(&["--wait", "1s"]).await;
     assert_eq!(code(&order), 2, "{}", said(&order));
