@@ -22,12 +22,15 @@ pub fn limits(history: &History) -> Vec<Violation> {
 fn turns(history: &History) -> Vec<Violation> {
     let Some(limit) = history.turn_timeout else { return Vec::new() };
     let mut began: Vec<Option<Millis>> = vec![None; history.lives.len()];
+    let mut frozen = vec![false; history.lives.len()];
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         match *what {
-            What::TurnBegan { who, .. } => began[who] = Some(*at),
+            What::TurnBegan { who, .. } => began[who] = Some(*at).filter(|_| !frozen[who]),
             // A frozen turn is stopped when its process goes on; the supervisor stops one that outlives its process.
-            What::Paused(who) | What::Resumed(who) | What::Killed(who) => began[who] = None,
+            What::Paused(who) => (began[who], frozen[who]) = (None, true),
+            What::Resumed(who) => (began[who], frozen[who]) = (None, false),
+            What::Killed(who) => began[who] = None,
             What::SetForward(machine) => {
                 let there = |who: &Who| history.lives[*who].machine == machine;
                 (0..history.lives.len()).filter(there).for_each(|who| began[who] = None);
