@@ -121,14 +121,14 @@ async fn the_page_of_a_nightly_job_tells_of_nights_and_not_of_minutes() {
 
 needs!(Chromium => async fn the_page_of_a_nightly_job_tells_of_nights_and_not_of_minutes);
 
-/// Leaves cleo on the list of candidates: she was seen just now, and never led.
+/// Puts ben and cleo on the list of candidates, as seen just now.
 async fn seen_lately(group: &Group) {
     group.outsider().create_container().await.unwrap();
     let list = Outsider::new(&group.connection_string, &format!("{}.candidates", group.election));
     list.put_foreign_blob().await.unwrap();
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    let cleo = format!("cleo,{now},contends,,http%3A%2F%2F10.0.0.6%3A8080");
-    let fields = [("tenurewriter", "cleo"), ("tenurecandidates", cleo.as_str())];
+    let entries = ["ben%20o%27hara", "cleo"].map(|name| format!("{name},{now},contends,,"));
+    let fields = [("tenurewriter", "cleo"), ("tenurecandidates", &entries.join(" "))];
     list.put_metadata(&fields).await.unwrap();
 }
 
@@ -151,7 +151,7 @@ async fn the_page_shows_the_commands_to_copy() {
         "[...document.querySelectorAll('#successor option')].map((option) => option.value).join()";
     let shown = |id: &str| format!("document.getElementById('{id}').textContent");
 
-    // A leader is no successor, and cleo is known by the list of candidates.
+    // A leader is no successor. Both know ben and cleo by the list of candidates, from their first read.
     browser.open(&address(&ben).await).await.unwrap();
     browser.until(&format!("{names} === \",ben o'hara,cleo\""), SOON).await.unwrap();
     browser.open(&address(&ada).await).await.unwrap();
