@@ -223,7 +223,8 @@ impl Context<'_> {
 
     /// Whether this candidate beats when it leads, and how it looks at those who do.
     pub fn failover(&self) -> Option<Failover> {
-        self.settings.timings.failover.filter(|_| !self.state.versioned)
+        let beats = !self.state.versioned || mutant!(BeatsOnVersionedAccount);
+        self.settings.timings.failover.filter(|_| beats)
     }
 
     /// Whether a request about a side blob is under way beside the steps.

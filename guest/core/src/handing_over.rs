@@ -114,6 +114,9 @@ pub(super) fn winds_down(hold: Option<&Hold>, context: &Context<'_>) -> bool {
 
 /// The longest that the turn may go on when it winds down for a successor.
 pub(super) fn wind_down_limit(context: &Context<'_>) -> Option<Duration> {
+    if mutant!(WorkOutlastsHandover) {
+        return None;
+    }
     context.state.steering.hand_over()?.time_for_work(context.started)
 }
 

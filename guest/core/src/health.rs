@@ -9,6 +9,7 @@ use super::failure_policy::FailurePolicy;
 use super::record::Outcome;
 use super::report::Turn;
 use super::settings::Settings;
+use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
@@ -49,7 +50,7 @@ impl Health {
         let sick = match outcome {
             Outcome::Succeeded | Outcome::CutOff | Outcome::NotStarted => false,
             Outcome::Failed | Outcome::Abandoned => too_many,
-            Outcome::Trapped | Outcome::TimedOut => true,
+            Outcome::Trapped | Outcome::TimedOut => !mutant!(TrapIgnored),
         };
         sick.then(|| self.cool_down(policy, now, chance))
     }
@@ -63,7 +64,7 @@ impl Health {
     ) -> Duration {
         let span = jittered(policy.longest(self.cool_downs), chance);
         self.cool_downs = self.cool_downs.saturating_add(1);
-        self.out_until = now + span;
+        self.out_until = if mutant!(CoolDownIgnored) { now } else { now + span };
         span
     }
 

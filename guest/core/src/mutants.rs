@@ -140,12 +140,24 @@ pub enum Mutant {
     TurnWithoutLimit,
     /// A leader whose writes do not get through leads on.
     StalledLeaderStays,
+    /// A candidate whose work failed contends again at once.
+    CoolDownIgnored,
+    /// A leader whose turn trapped or timed out leads on.
+    TrapIgnored,
+    /// A leader beats although the account keeps every version of a blob.
+    BeatsOnVersionedAccount,
+    /// The work may go on in a handover for as long as its grace lasts.
+    WorkOutlastsHandover,
+    /// A turn is stopped at its grace although the handover failed and its leader leads on.
+    GraceNotTakenBack,
+    /// A release without an answer is not sent again.
+    ReleaseNotRepeated,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 62] = [
+    pub const ALL: [Self; 68] = [
         Self::ValidityFromAnswer,
         Self::ReleaseBeforeStop,
         Self::HandOverBeforeStop,
@@ -208,6 +220,12 @@ impl Mutant {
         Self::TriggerIdsForgotten,
         Self::TurnWithoutLimit,
         Self::StalledLeaderStays,
+        Self::CoolDownIgnored,
+        Self::TrapIgnored,
+        Self::BeatsOnVersionedAccount,
+        Self::WorkOutlastsHandover,
+        Self::GraceNotTakenBack,
+        Self::ReleaseNotRepeated,
     ];
 }
 

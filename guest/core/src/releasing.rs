@@ -144,7 +144,7 @@ pub(super) fn answered(
     if refused || (unknown && release.pace.failures > 0) {
         context.report_reply(&answered);
     }
-    if (unknown || refused) && now < release.until {
+    if (unknown || refused) && now < release.until && !mutant!(ReleaseNotRepeated) {
         release.pace.failed(now, timings.patience(), answered.chance);
         return Phase::Releasing(release);
     }

@@ -113,6 +113,10 @@ impl RunningTurn {
 
     /// The candidate goes on leading: the turn need not end for its sake.
     pub(super) fn take_back_grace(&mut self) {
+        #[cfg(feature = "mutants")]
+        if is_active(Mutant::GraceNotTakenBack) {
+            return;
+        }
         self.grace = None;
         self.move_deadline();
     }

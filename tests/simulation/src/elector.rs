@@ -97,11 +97,16 @@ impl SimElector {
         .await;
     }
 
-    /// Takes note of who begins to lead, and counts a leader that resigned because it had led for long enough.
-    fn notes_role(&self, report: &Report) {
+    /// Takes note of who begins to lead and whose work failed, by the report of a step that began then, and counts a
+    /// leader that resigned because it had led for long enough.
+    fn notes_role(&self, report: &Report, began: Millis) {
         let (now, mut leads) =
             (self.world.now(), self.leads.lock().unwrap_or_else(PoisonError::into_inner));
-        let resigned = report.ending.is_some_and(|e| e.reason == EndingReason::Resigned);
+        let ended_by = |reason| report.ending.is_some_and(|ending| ending.reason == reason);
+        if ended_by(EndingReason::WorkFailed) {
+            self.world.note(What::WorkFailed(self.who, began));
+        }
+        let resigned = ended_by(EndingReason::Resigned);
         let tenure = self.world.plan.tenure.filter(|_| resigned).zip(*leads);
         if tenure.is_some_and(|(tenure, since)| now > since + tenure * 950) {
             self.world.state().coverage.saw(Trait::Rotation);
@@ -136,6 +141,7 @@ impl Elector for SimElector {
         elapsed: Duration,
         event: Option<Event>,
     ) -> Result<Report, ComponentError> {
+        let began = self.world.now();
         let step = async {
             match &self.of {
                 Of::Native(native) => Ok(native.step(state, elapsed, event).await),
@@ -151,11 +157,12 @@ impl Elector for SimElector {
             biased;
             () = self.fails() => {
                 self.world.note(What::Forgot(self.who));
+                self.world.state().processes[self.who].leads_until = Duration::ZERO;
                 Err(ComponentError::new("as the dice fell"))
             }
             report = step => report,
         }?;
-        self.notes_role(&report);
+        self.notes_role(&report, began);
         Ok(report)
     }
 

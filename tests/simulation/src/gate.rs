@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
+use tenure::contract::{Report, Role};
 use tenure::runner::Order;
 use tokio::sync::{Notify, mpsc};
 
@@ -36,6 +38,12 @@ pub struct Process {
     pub turn: Option<TurnState>,
     /// It has a supervisor, and its work is a command.
     pub supervised: bool,
+    /// Until when it leads by its newest report, on its own clock.
+    pub leads_until: Duration,
+    /// Since when no report asks its turn to end; none: the newest does.
+    pub runs_on: Option<Millis>,
+    /// The newest report asks its turn to end for a successor.
+    pub gives_way: bool,
     /// What it told its supervisor.
     pub told: Told,
     /// The term of the work that outlives it.
@@ -84,6 +92,9 @@ impl Process {
             waiting: 0,
             turn: None,
             supervised,
+            leads_until: Duration::ZERO,
+            runs_on: Some(0),
+            gives_way: false,
             told: Told::default(),
             orphan: None,
             term: 0,
@@ -115,6 +126,21 @@ impl Process {
 }
 
 impl State {
+    /// Takes the report of a step that began at `taken_at` on the process's own clock.
+    pub fn reports(&mut self, now: Millis, who: Who, report: &Report, taken_at: Duration) {
+        let process = &mut self.processes[who];
+        process.leads_until = match &report.role {
+            Role::Leading(leadership) => taken_at + Duration::from_nanos(leadership.valid_for),
+            _ => Duration::ZERO,
+        };
+        process.runs_on = process.runs_on.or(Some(now)).filter(|_| !report.wind_down);
+        process.told.stepped(report, taken_at);
+        let gives_way = report.wind_down && report.successor.is_some();
+        if std::mem::replace(&mut process.gives_way, gives_way) != gives_way {
+            self.note(now, What::WindsDown(who, gives_way));
+        }
+    }
+
     /// The process stands still from now on.
     pub fn pause(&mut self, now: Millis, who: Who) {
         let process = &mut self.processes[who];

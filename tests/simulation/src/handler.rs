@@ -17,8 +17,8 @@ use super::plan::Trait;
 use super::world::{Millis, World};
 use std::time::Duration;
 
-/// The longest that a turn works.
-const LONG: Millis = 40_000;
+/// An order to stop may have been on its way for so long.
+const STOPPING: Millis = 20;
 
 /// Longer than any schedule.
 const FOR_EVER: Millis = 100_000_000;
@@ -67,10 +67,9 @@ impl Handler for Desk {
         let presence = Presence {
             world: self.world.clone(),
             who: self.who,
-            // By its own clock; the host stops it within the millisecond.
-            limit: turn
-                .time_limit
-                .map(|limit| (self.clock.now() + Duration::from_nanos(limit), self.clock.clone())),
+            clock: self.clock.clone(),
+            limit: turn.time_limit.map(|limit| self.clock.now() + Duration::from_nanos(limit)),
+            ended: false,
         };
         let work = Box::pin(work(
             self.world.clone(),
@@ -98,7 +97,7 @@ async fn work(
     let lasts = match (world.plan.traits.has(Trait::Lasting), long) {
         // Some come to their end all the same.
         (true, false) => FOR_EVER,
-        (_, true) => dice.between(1_000, LONG),
+        (_, true) => dice.between(1_000, world.plan.longest_work),
         (false, false) => dice.between(0, world.plan.longest_turn),
     };
     let ends = clock.now() + Duration::from_millis(lasts);
@@ -117,13 +116,15 @@ async fn work(
                 return TurnEnd::Failed("the slot is poisoned".into());
             }
             if !faulty || !dice.permille(world.plan.sick_turns) {
+                world.note(What::Succeeded(who));
                 return TurnEnd::Succeeded;
             }
             world.note(What::Sick(who));
-            return match dice.once_in(3) {
-                true => TurnEnd::Trapped("as the dice fell".into()),
-                false => TurnEnd::Failed("as the dice fell".into()),
-            };
+            if dice.once_in(3) {
+                world.note(What::Trapped(who));
+                return TurnEnd::Trapped("as the dice fell".into());
+            }
+            return TurnEnd::Failed("as the dice fell".into());
         }
         world.note(What::Acted(who, turn.term));
     }
@@ -144,7 +145,12 @@ impl Future for Sitting {
         match self.presence.comes_back(cx, || self.computes && self.lease.passed()) {
             Back::No => Poll::Pending,
             Back::TooLate => Poll::Ready(TurnEnd::CutOff),
-            Back::Yes => self.work.as_mut().poll(cx),
+            Back::Yes => {
+                let end = self.work.as_mut().poll(cx);
+                self.presence.ended =
+                    matches!(&end, Poll::Ready(end) if !matches!(end, TurnEnd::CutOff));
+                end
+            }
         }
     }
 }
@@ -153,8 +159,12 @@ impl Future for Sitting {
 struct Presence {
     world: Arc<World>,
     who: Who,
+    /// Its own; the host stops a turn within the millisecond.
+    clock: SimClock,
     /// When the host stops it as too slow.
-    limit: Option<(Duration, SimClock)>,
+    limit: Option<Duration>,
+    /// The turn came to its own end.
+    ended: bool,
 }
 
 enum Back {
@@ -191,10 +201,18 @@ impl Presence {
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        if self.limit.as_ref().is_some_and(|(limit, clock)| clock.now() >= *limit) {
-            self.world.note(What::Sick(self.who));
+        let (now, own) = (self.world.now(), self.clock.now());
+        let too_slow = self.limit.is_some_and(|limit| own >= limit);
+        let mut state = self.world.state();
+        if too_slow {
+            state.note(now, What::Sick(self.who));
         }
-        let now = self.world.now();
-        self.world.state().end_turn(now, self.who);
+        let process = &state.processes[self.who];
+        let runs_on = process.runs_on.is_some_and(|since| now > since + STOPPING);
+        let stays = !process.leaving && !process.over && own < process.leads_until;
+        if !self.ended && !too_slow && runs_on && stays {
+            state.note(now, What::CutShort(self.who));
+        }
+        state.end_turn(now, self.who);
     }
 }

@@ -44,6 +44,8 @@ pub struct History {
     pub rotates: bool,
     /// There was a record before anybody began.
     pub begins_with_record: bool,
+    /// The account keeps every version of a blob.
+    pub versioned: bool,
     /// Transfers through the account, by their number.
     pub transfers: Vec<Transfer>,
     /// The time limit of a turn.
@@ -275,6 +277,16 @@ pub enum What {
     Acted(Who, u64),
     /// The turn failed, trapped, or took too long.
     Sick(Who),
+    /// The turn trapped.
+    Trapped(Who),
+    /// The turn succeeded.
+    Succeeded(Who),
+    /// A step asked for the end of the turn because a successor is there; false: not any more.
+    WindsDown(Who, bool),
+    /// The host stopped the turn although its leader leads on and nothing asked for an end.
+    CutShort(Who),
+    /// A step that began then told that the leadership ended because its work failed.
+    WorkFailed(Who, Millis),
     /// Nothing of the turn is there any more.
     TurnOver(Who, u64),
     /// An invocation that ran its turn answers; true: that it succeeded.

@@ -10,7 +10,7 @@ use tenure_core::mutants::Mutant;
 use super::{Fidelity, Options};
 
 /// The invariants of the protocol, and the rules of progress: each of them some seeded bug must break.
-pub const INVARIANTS: [&str; 21] = [
+pub const INVARIANTS: [&str; 23] = [
     "I1",
     "I2",
     "I3",
@@ -21,10 +21,12 @@ pub const INVARIANTS: [&str; 21] = [
     "I8",
     "I9",
     "claim",
+    "cool-down",
     "outcome",
     "outcomes",
     "stalled",
     "turn",
+    "versions",
     "give back",
     "hand over",
     "hint",

@@ -204,6 +204,13 @@ fn handle(world: &World, number: Number, request: &Request) -> Option<(Response,
         let step = state.history.asked[number].step;
         state.coverage.add(Fault::DatesStand, step);
     }
+    if world.plan.traits.has(Trait::Versioned) && is_of_version(request, &response) {
+        response.headers.push(("x-ms-version-id".into(), state.service.date(now)));
+        let machine = state.processes[state.history.asked[number].who].machine;
+        if world.plan.machines[machine].failover.is_some() {
+            state.coverage.saw(Trait::Versioned);
+        }
+    }
     state.note(now, What::Handled(number, answer));
     if matches!(answer.status, 200..=299) {
         let asked = &state.history.asked[number];
@@ -244,6 +251,13 @@ fn handle(world: &World, number: Number, request: &Request) -> Option<(Response,
         }
     }
     Some((response, answer))
+}
+
+/// Returns true if the answer names a version of a blob, on an account that keeps them: it was read or written.
+fn is_of_version(request: &Request, response: &Response) -> bool {
+    let of_blob =
+        !request.target.contains("comp=lease") && !request.target.contains("restype=container");
+    of_blob && matches!(response.status, 200..=299)
 }
 
 /// An answer does not reach a machine that is cut off by now.

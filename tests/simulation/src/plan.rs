@@ -95,6 +95,8 @@ pub struct Plan {
     pub noise: u64,
     /// In how many of a thousand turns the handler works for long.
     pub long_turns: u64,
+    /// The longest that it works then.
+    pub longest_work: Millis,
     /// The longest that a turn takes otherwise.
     pub longest_turn: Millis,
     /// In how many of a thousand turns it fails or traps, before the calm.
@@ -162,6 +164,8 @@ impl Plan {
         if step == Step::HandOver {
             timed.extend(orders(calm, &mut Dice::new(seed, 10)));
         }
+        // Some turns go on for longer than a handover leaves them.
+        let lasts = step == Step::HandOver && Dice::new(seed, 17).once_in(3);
         timed.extend(jumps(&machines, calm, &mut Dice::new(seed, 16)));
         let again: Vec<_> = timed.iter().filter_map(|timed| the_same_evil(*timed, dice)).collect();
         timed.extend(again.into_iter().filter(|timed| timed.at < calm));
@@ -178,14 +182,19 @@ impl Plan {
             latency,
             noise: dice.pick(&[0, 0, 10, 40]),
             long_turns: dice.pick(match step {
+                _ if lasts => &[600],
                 Step::HandOver => &[200, 600, 600],
                 _ => &[50, 200, 600],
             }),
+            longest_work: if lasts { 120 * SECOND } else { 40 * SECOND },
             longest_turn: 1_500,
-            sick_turns: dice.pick(&[0, 0, 0, 100, 500]),
-            turn_timeout: dice.pick(&[None, None, Some(8)]).filter(|_| !traits.has(Trait::Lasting)),
+            sick_turns: dice.pick(if lasts { &[0] } else { &[0, 0, 0, 100, 500] }),
+            turn_timeout: dice
+                .pick(&[None, None, Some(8)])
+                .filter(|_| !lasts && !traits.has(Trait::Lasting)),
             // Some successors wait for a turn to end for longer than their announcement is fresh.
             grace: dice.pick(match step {
+                _ if lasts => &[100 * SECOND],
                 Step::HandOver => &[SECOND, 5 * SECOND, 20 * SECOND, 20 * SECOND],
                 _ => &[0, SECOND, SECOND, 5 * SECOND],
             }),

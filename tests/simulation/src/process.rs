@@ -44,7 +44,8 @@ async fn contend(world: &Arc<World>, machine: usize, fidelity: &Fidelity) {
     let runner = Runner::new(elector, desk, clock.clone()).grace(grace).with_hints(hints);
     let of_reports = world.clone();
     let mut runner = runner.on_report(move |report, at| {
-        of_reports.state().processes[who].told.stepped(report, at);
+        let now = of_reports.now();
+        of_reports.state().reports(now, who, report, at);
     });
     let told = async |world: &World| {
         std::future::poll_fn(|_| match world.state().processes[who].leaving {

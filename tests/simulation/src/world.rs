@@ -105,6 +105,7 @@ impl World {
             epoch: service.epoch(),
             turn_timeout: plan.turn_timeout.map(|seconds| seconds * 1_000),
             rotates: plan.traits.has(Trait::Rotation),
+            versioned: plan.traits.has(Trait::Versioned),
             begins_with_record: plan.beginning == Beginning::Record,
             ..History::default()
         };
@@ -174,7 +175,9 @@ impl World {
         state.processes.push(Process::on(machine, supervised));
         state.running[machine] = Some(who);
         let (every, delay) = self.plan.timer_of(machine);
-        let periods = plan.periods();
+        let mut periods = plan.periods();
+        // The account tells that it keeps versions: nobody beats.
+        periods.failover = periods.failover.filter(|_| !self.plan.traits.has(Trait::Versioned));
         let older = plan.version == Version::Older;
         state.history.lives.push(Life { machine, rate, periods, every, delay, older });
         state.spoils_the_start(now, who);

@@ -13,6 +13,25 @@ use super::super::history::{Answer, Entry, History, What};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
+/// Nobody beats, promises or breaks a lease on an account that keeps every version of a blob (protocol.md §13).
+pub fn versions(history: &History) -> Vec<Violation> {
+    if !history.versioned {
+        return Vec::new();
+    }
+    let entries = history.entries.iter();
+    entries
+        .filter_map(|Entry { at, what }| {
+            let What::Sent(number) = *what else { return None };
+            let asked = &history.asked[number];
+            let promises = asked.write.as_ref().is_some_and(|write| write.promise > 0);
+            let beats = promises || matches!(asked.step, Step::Beat | Step::Break);
+            let what =
+                format!("c{} takes part in failover, though the account keeps versions", asked.who);
+            beats.then(|| violation("versions", *at, what))
+        })
+        .collect()
+}
+
 /// Judges the beginnings of work, and the breaks.
 pub fn i9(history: &History) -> Vec<Violation> {
     let lives = history.lives.len();

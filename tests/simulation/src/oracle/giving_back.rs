@@ -4,14 +4,20 @@
 //! Not where it stood still or its clock was set forward meanwhile, or takes longer to leave than its runner lets it; nor where it
 //! forgot all that it knew; nor when the lease has run out, which a candidate waits for that has no
 //! token to release it with.
+//!
+//! A release whose answer is lost, or that is refused, is sent again, until the lease has run out or the time to leave is over.
 
 use super::super::fault::{Fault, Step};
-use super::super::history::{Answer, Entry, History, What};
+use super::super::history::{Answer, Entry, History, What, Who};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
-/// How long the runner tries to leave.
+/// How long the runner tries to leave, and how long a follower tries to give back what it was perhaps given.
 const LEAVING: Millis = 10_000;
+const PERHAPS_OURS: Millis = 3_000;
+
+/// The last write of the record before a release.
+const LAST_WRITE: Millis = 1_000;
 
 /// What a candidate knows of the lease that it asked for last.
 #[derive(Clone, Copy, Default)]
@@ -25,8 +31,14 @@ struct Attempt {
     sent: Millis,
 }
 
-/// Judges each attempt to win.
+/// Judges each attempt to win, and each release.
 pub fn giving_back(history: &History) -> Vec<Violation> {
+    let mut violations = attempts(history);
+    violations.extend(releases(history));
+    violations
+}
+
+fn attempts(history: &History) -> Vec<Violation> {
     let mut attempts = vec![Attempt::default(); history.lives.len()];
     let mut told = vec![None; history.lives.len()];
     // Where the wall clock was set last, and when.
@@ -83,15 +95,10 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
                 }
             }
             What::ToldToLeave(who) => told[who] = Some(*at),
-            What::Left(who) => {
-                // With settings that cannot be used, it sends nothing.
-                let spoilt = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
-                let unable = spoilt.into_iter().any(|fault| history.meets(fault, who, *at));
-                // By a clock that is 1 % fast it gives up earlier.
-                let gave_up = |told| *at + LEAVING / 100 >= told + LEAVING;
-                if !unable && !told[who].is_some_and(gave_up) {
-                    violations.extend(kept(history, who, attempts[who], *at, "has left with"));
-                }
+            What::Left(who)
+                if !is_unable(history, who, *at) && !gave_up(told[who], *at, LEAVING) =>
+            {
+                violations.extend(kept(history, who, attempts[who], *at, "has left with"));
             }
             // By a clock that is set forward the lease has run out.
             What::SetForward(machine) => {
@@ -108,6 +115,92 @@ pub fn giving_back(history: &History) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// A release that was sent, and whose answer does not say yet that the lease is free.
+#[derive(Clone, Copy)]
+struct Release {
+    lease: Option<u128>,
+    /// When it was sent first, or the change to a successor before it; none: its sender stood still,
+    /// or its clock was set forward.
+    sent: Option<Millis>,
+}
+
+fn releases(history: &History) -> Vec<Violation> {
+    let lives = history.lives.len();
+    let mut open: Vec<Option<Release>> = vec![None; lives];
+    let mut told = vec![None; lives];
+    // The lease that each acquired last, or asked for.
+    let mut own = vec![None; lives];
+    let mut violations = Vec::new();
+    for Entry { at, what } in &history.entries {
+        match *what {
+            What::Sent(number) => {
+                let asked = &history.asked[number];
+                let who = asked.who;
+                if matches!(asked.step, Step::Release | Step::HandOver) {
+                    let same = open[who].filter(|release| release.lease == asked.lease);
+                    open[who] = same.or(Some(Release { lease: asked.lease, sent: Some(*at) }));
+                } else if matches!(asked.step, Step::Look | Step::Acquire | Step::Break) {
+                    let may_last = |release: Release| has_lease(history, who, release, *at);
+                    if open[who].take().is_some_and(may_last) {
+                        let what = format!("c{who} goes on, and its release was not answered");
+                        violations.push(violation("give back", *at, what));
+                    }
+                }
+                if asked.step == Step::Acquire {
+                    own[who] = asked.lease;
+                }
+            }
+            What::Answered(number, Answer { status: 200..=299 | 404 | 409 | 412, .. })
+                if matches!(history.asked[number].step, Step::Release | Step::HandOver) =>
+            {
+                open[history.asked[number].who] = None;
+            }
+            What::ToldToLeave(who) => told[who] = Some(*at),
+            What::Left(who) => {
+                let Some(release) = open[who].take() else { continue };
+                let tries = if release.lease == own[who] { LEAVING } else { PERHAPS_OURS };
+                let excused = is_unable(history, who, *at) || gave_up(told[who], *at, tries);
+                if has_lease(history, who, release, *at) && !excused {
+                    let what = format!("c{who} has left, and its release was not answered");
+                    violations.push(violation("give back", *at, what));
+                }
+            }
+            What::SetForward(machine) => {
+                let there = |who: &Who| history.lives[*who].machine == machine;
+                (0..lives).filter(there).for_each(|who| excuse(&mut open[who]));
+            }
+            What::Paused(who) => excuse(&mut open[who]),
+            What::Killed(who) | What::Forgot(who) => open[who] = None,
+            _ => {}
+        }
+    }
+    violations
+}
+
+/// Its sender may take the lease for over from now on.
+fn excuse(release: &mut Option<Release>) {
+    if let Some(release) = release {
+        release.sent = None;
+    }
+}
+
+/// Returns true if the lease of a release may not have run out, by a clock that is 1 % fast.
+fn has_lease(history: &History, who: Who, release: Release, at: Millis) -> bool {
+    let lease = history.lives[who].periods.lease;
+    release.sent.is_some_and(|sent| at + lease / 100 + LAST_WRITE < sent + lease)
+}
+
+/// Returns true if a candidate sends nothing, for its settings cannot be used.
+fn is_unable(history: &History, who: Who, at: Millis) -> bool {
+    let spoilt = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
+    spoilt.into_iter().any(|fault| history.meets(fault, who, at))
+}
+
+/// Returns true if a candidate that leaves has tried for that long; by a clock that is 1 % fast it gives up earlier.
+fn gave_up(told: Option<Millis>, at: Millis, tries: Millis) -> bool {
+    told.is_some_and(|told| at + tries / 100 >= told + tries)
 }
 
 impl Attempt {

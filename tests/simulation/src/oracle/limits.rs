@@ -1,8 +1,9 @@
-//! Limits of turns and of leaderships: a turn ends at its time limit, and a leader whose writes do not get through steps
-//! down (protocol.md §5, §7.1).
+//! Limits of turns and of leaderships: a turn ends at its time limit and not before, a leader whose writes do not get
+//! through steps down, and a candidate whose work failed leaves the lease to the others for a while (protocol.md §5, §7.1).
 
 use super::super::fault::{Fault, Step};
 use super::super::history::{Entry, History, What, Who};
+use super::super::plan::{COOL_DOWN, LONGEST_COOL_DOWN};
 use super::super::world::Millis;
 use super::calm::{is_over, slowly};
 use super::{Violation, violation};
@@ -10,12 +11,18 @@ use super::{Violation, violation};
 /// The host stops a turn within the millisecond, by its own clock.
 const STOPPING: Millis = 20;
 
+/// The milliseconds of a second.
+const SECOND: Millis = 1_000;
+
 /// A back-off between two tries.
 const BACK_OFF: Millis = 500;
 
 pub fn limits(history: &History) -> Vec<Violation> {
     let mut violations = turns(history);
     violations.extend(stalled(history));
+    violations.extend(cut_short(history));
+    violations.extend(giving_way(history));
+    violations.extend(cool_downs(history));
     violations
 }
 
@@ -82,6 +89,89 @@ fn stalled(history: &History) -> Vec<Violation> {
             }
             What::Struck(Fault::SettingsSpoilt | Fault::SecretSpoilt | Fault::TokensFail, ..) => {
                 since.fill(None);
+            }
+            _ => {}
+        }
+    }
+    violations
+}
+
+/// A turn goes on as long as its leader leads on: a handover that failed takes nothing from it.
+fn cut_short(history: &History) -> Vec<Violation> {
+    let entries = history.entries.iter();
+    entries
+        .filter_map(|Entry { at, what }| {
+            let What::CutShort(who) = *what else { return None };
+            let what = format!("the turn of c{who} is stopped, and nothing asked for its end");
+            Some(violation("turn", *at, what))
+        })
+        .collect()
+}
+
+/// The work has so long to end once its leader has seen a successor, or a lease, whatever its grace (protocol.md §7.2).
+const WORK_ENDS: Millis = 40_000;
+
+/// A turn does not go on for longer than a handover leaves it.
+fn giving_way(history: &History) -> Vec<Violation> {
+    let mut since: Vec<Option<Millis>> = vec![None; history.lives.len()];
+    let mut violations = Vec::new();
+    for Entry { at, what } in &history.entries {
+        match *what {
+            What::WindsDown(who, winds_down) => since[who] = winds_down.then_some(*at),
+            What::Paused(who) | What::Killed(who) => since[who] = None,
+            What::SetForward(machine) => {
+                let there = |who: &Who| history.lives[*who].machine == machine;
+                (0..history.lives.len()).filter(there).for_each(|who| since[who] = None);
+            }
+            What::TurnOver(who, _) => {
+                let most = slowly(WORK_ENDS.max(history.lives[who].periods.lease)) + STOPPING;
+                if since[who].take().is_some_and(|since| *at > since + most) {
+                    let what = format!("the turn of c{who} goes on, and a successor waits for it");
+                    violations.push(violation("turn", *at, what));
+                }
+            }
+            _ => {}
+        }
+    }
+    violations
+}
+
+/// A turn that trapped ends the leadership, and whoever gave up because its work failed does not contend at once.
+fn cool_downs(history: &History) -> Vec<Violation> {
+    let lives = history.lives.len();
+    // The term of the newest turn of each candidate, and of the newest one that trapped.
+    let (mut term, mut trapped) = (vec![0; lives], vec![None; lives]);
+    // How often in a row the work of each failed, and until when it stays out for that.
+    let (mut in_a_row, mut out) = (vec![0; lives], vec![0; lives]);
+    let mut violations = Vec::new();
+    for Entry { at, what } in &history.entries {
+        match *what {
+            What::TurnBegan { who, term: of, .. } => {
+                if trapped[who] == Some(of) {
+                    let what = format!("c{who} runs another turn in the term in which one trapped");
+                    violations.push(violation("cool-down", *at, what));
+                }
+                term[who] = of;
+            }
+            What::Leads(who) => trapped[who] = None,
+            What::Trapped(who) => trapped[who] = Some(term[who]),
+            What::WorkFailed(who, began) => {
+                // It is drawn between half of it and all, and twice as long each time; its clock may be 1 % fast.
+                let least = ((COOL_DOWN * SECOND) << in_a_row[who]).min(LONGEST_COOL_DOWN) / 2;
+                (out[who], in_a_row[who]) =
+                    (began + least - least / 50, (in_a_row[who] + 1).min(8));
+            }
+            What::Succeeded(who) | What::Forgot(who) => (out[who], in_a_row[who]) = (0, 0),
+            What::SetForward(machine) => {
+                let there = |who: &Who| history.lives[*who].machine == machine;
+                (0..lives).filter(there).for_each(|who| out[who] = 0);
+            }
+            What::Sent(number) => {
+                let asked = &history.asked[number];
+                if asked.step == Step::Acquire && *at < out[asked.who] {
+                    let what = format!("c{} contends soon after its work failed", asked.who);
+                    violations.push(violation("cool-down", *at, what));
+                }
             }
             _ => {}
         }

@@ -63,6 +63,7 @@ pub fn judge(history: &History, class: Class) -> Vec<Violation> {
     violations.extend(pace::i7(history));
     violations.extend(leases::i8(history));
     violations.extend(beats::i9(history));
+    violations.extend(beats::versions(history));
     violations.extend(fields::kept(history));
     violations.extend(limits::limits(history));
     violations.extend(progress::progress(history));

@@ -118,6 +118,7 @@ impl Plan {
             latest: 10 * SECOND,
             noise: 2,
             long_turns: 0,
+            longest_work: 40 * SECOND,
             longest_turn: 300,
             sick_turns: 5,
             turn_timeout: None,

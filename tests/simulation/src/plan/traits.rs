@@ -56,6 +56,7 @@ traits! {
     Supervised, 300, Both, "supervisors with last wills";
     Triggers, 400, Both, "triggers";
     Transfers, 250, Both, "transfers through the account";
+    Versioned, 60, Both, "an account that keeps versions";
 }
 
 /// Of two that exclude each other, the first one stays.

@@ -232,6 +232,7 @@ pub async fn the_follower_reports_that_the_leader_has_another_schedule(stage: St
     let [leader, follower] = &scene.candidates[..] else { unreachable!() };
     follower.line("problem about the schedules", 0, SOON, names_both).await;
     ensure!(leader.count("stood-down") == 0, "{}", leader.transcript());
+    scene.sink.beat_of(scene.term, SOON).await;
     scene.end(Duration::ZERO).await
 }
 
