@@ -130,6 +130,7 @@ fn releases(history: &History) -> Vec<Violation> {
     let lives = history.lives.len();
     let mut open: Vec<Option<Release>> = vec![None; lives];
     let mut told = vec![None; lives];
+    let mut resumed: Vec<Option<Millis>> = vec![None; lives];
     // The lease that each acquired last, or asked for.
     let mut own = vec![None; lives];
     let mut violations = Vec::new();
@@ -140,7 +141,11 @@ fn releases(history: &History) -> Vec<Violation> {
                 let who = asked.who;
                 if matches!(asked.step, Step::Release | Step::HandOver) {
                     let same = open[who].filter(|release| release.lease == asked.lease);
-                    open[who] = same.or(Some(Release { lease: asked.lease, sent: Some(*at) }));
+                    // Before it stood still it may have decided to release, and by when.
+                    let lease = history.lives[who].periods.lease;
+                    let stood = resumed[who].is_some_and(|resumed| *at < resumed + lease);
+                    let sent = (!stood).then_some(*at);
+                    open[who] = same.or(Some(Release { lease: asked.lease, sent }));
                 } else if matches!(asked.step, Step::Look | Step::Acquire | Step::Break) {
                     let may_last = |release: Release| has_lease(history, who, release, *at);
                     if open[who].take().is_some_and(may_last) {
@@ -172,6 +177,7 @@ fn releases(history: &History) -> Vec<Violation> {
                 (0..lives).filter(there).for_each(|who| excuse(&mut open[who]));
             }
             What::Paused(who) => excuse(&mut open[who]),
+            What::Resumed(who) => resumed[who] = Some(*at),
             What::Killed(who) | What::Forgot(who) => open[who] = None,
             _ => {}
         }
