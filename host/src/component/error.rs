@@ -1,10 +1,11 @@
 //! What can go wrong with the component itself.
 
 use crate::contract::Complaint;
-use std::fmt;
+use thiserror::Error;
 
 /// The component trapped, broke its contract, or could not be loaded. The text says which.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the election component failed: {0}")]
 pub struct ComponentError(String);
 
 impl ComponentError {
@@ -18,16 +19,9 @@ impl ComponentError {
     }
 }
 
-impl fmt::Display for ComponentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the election component failed: {}", self.0)
-    }
-}
-
-impl std::error::Error for ComponentError {}
-
 /// WebAssembly cannot be run in this process. The text says why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("WebAssembly cannot be run here: {0}")]
 pub struct EngineError(String);
 
 impl EngineError {
@@ -36,43 +30,21 @@ impl EngineError {
     }
 }
 
-impl fmt::Display for EngineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "WebAssembly cannot be run here: {}", self.0)
-    }
-}
-
-impl std::error::Error for EngineError {}
-
 /// Why [`ElectionComponent::check`](super::ElectionComponent::check) did not succeed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CheckError {
     /// The settings are wrong.
+    #[error("{}", sentences(.0))]
     Settings(Vec<Complaint>),
     /// The component itself failed.
-    Component(ComponentError),
+    #[error(transparent)]
+    Component(#[from] ComponentError),
 }
 
-impl From<ComponentError> for CheckError {
-    fn from(error: ComponentError) -> Self {
-        Self::Component(error)
-    }
+fn sentences(complaints: &[Complaint]) -> String {
+    let sentence = |complaint: &Complaint| {
+        let Complaint { setting, problem, advice } = complaint;
+        format!("{setting}: {problem}; {advice}")
+    };
+    complaints.iter().map(sentence).collect::<Vec<_>>().join(". ")
 }
-
-impl fmt::Display for CheckError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Component(error) => error.fmt(f),
-            Self::Settings(complaints) => {
-                for (number, complaint) in complaints.iter().enumerate() {
-                    let before = if number == 0 { "" } else { ". " };
-                    let Complaint { setting, problem, advice } = complaint;
-                    write!(f, "{before}{setting}: {problem}; {advice}")?;
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-impl std::error::Error for CheckError {}

@@ -2,6 +2,7 @@
 
 use reqwest::Url;
 use std::fmt;
+use thiserror::Error;
 
 /// The destinations that a guest may reach. Empty: none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,24 +19,15 @@ struct Entry {
 }
 
 /// An entry of an allow-list that names no destination.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{entry:?} must be HOST, HOST:PORT or SCHEME://HOST[:PORT] with the scheme http or https, an IPv6 address in \
+     brackets"
+)]
 pub struct InvalidOrigin {
     /// The entry.
     pub entry: String,
 }
-
-impl fmt::Display for InvalidOrigin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:?} must be HOST, HOST:PORT or SCHEME://HOST[:PORT] with the scheme http or https, \
-             an IPv6 address in brackets",
-            self.entry
-        )
-    }
-}
-
-impl std::error::Error for InvalidOrigin {}
 
 impl AllowList {
     /// Adds a destination: `host`, `host:port` or `scheme://host[:port]`, an IPv6 address in

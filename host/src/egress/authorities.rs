@@ -3,7 +3,7 @@
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use std::fmt;
+use thiserror::Error;
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
@@ -71,40 +71,28 @@ fn certificates_only(pem: &[u8]) -> Result<(Vec<u8>, usize), InvalidAuthorities>
 }
 
 /// Why a text names no [`Authorities`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidAuthorities {
     /// The file is text in UTF-16.
+    #[error("is text in UTF-16; save it in UTF-8")]
     Utf16,
     /// The section that begins in this line, from 1, is no certificate, or its beginning shares the line.
+    #[error(
+        "has a section in line {0} that is not read; keep only certificates, each from its own line \
+         -----BEGIN CERTIFICATE----- to its own line -----END CERTIFICATE-----"
+    )]
     Unread(usize),
     /// There is no certificate in it.
+    #[error("holds no certificate in PEM form")]
     Missing,
     /// A section of it does not end, or is no Base64.
+    #[error("is damaged: one of its sections is not PEM")]
     Broken,
     /// The certificate of this number, from 1, is none that servers are known by.
+    #[error("has a certificate that is not X.509, number {0}")]
     Unusable(usize),
 }
-
-impl fmt::Display for InvalidAuthorities {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Utf16 => f.write_str("is text in UTF-16; save it in UTF-8"),
-            Self::Unread(line) => write!(
-                f,
-                "has a section in line {line} that is not read; keep only certificates, each from its own line \
-                 -----BEGIN CERTIFICATE----- to its own line -----END CERTIFICATE-----"
-            ),
-            Self::Missing => f.write_str("holds no certificate in PEM form"),
-            Self::Broken => f.write_str("is damaged: one of its sections is not PEM"),
-            Self::Unusable(number) => {
-                write!(f, "has a certificate that is not X.509, number {number}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for InvalidAuthorities {}
 
 #[cfg(test)]
 mod tests {

@@ -5,43 +5,26 @@ use super::proxies::Proxy;
 use super::tls::{OF_AUTHORITY, is_of_authority};
 use hyper_util::client::legacy;
 use std::error::Error as StdError;
-use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use tokio::time::error::Elapsed;
 use wasmtime_wasi_http::Error;
 
 /// A name that may not be resolved to where it points.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(
+    "{name} resolves to {address}, an address of this machine, its link-local network or Azure's wire server; to allow \
+     it, give --allow-host that address"
+)]
 pub(super) struct Prohibited {
     pub(super) name: String,
     pub(super) address: IpAddr,
 }
 
-impl fmt::Display for Prohibited {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, address } = self;
-        write!(
-            f,
-            "{name} resolves to {address}, an address of this machine, its link-local network or Azure's wire server; to \
-             allow it, give --allow-host that address"
-        )
-    }
-}
-
-impl StdError for Prohibited {}
-
 /// A name that could not be resolved.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
 pub(super) struct Unresolved(pub(super) String);
-
-impl fmt::Display for Unresolved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl StdError for Unresolved {}
 
 type Cause<'a> = &'a (dyn StdError + 'static);
 

@@ -2,9 +2,9 @@
 
 use crate::deadline::Deadline;
 use std::future::poll_fn;
+use std::io;
 use std::pin::pin;
 use std::task::Poll;
-use std::{fmt, io};
 use tokio::sync::watch;
 
 /// The right of one turn to send, for all that works for it.
@@ -21,7 +21,8 @@ pub(super) struct Permit {
 pub(super) struct Revoke(watch::Sender<bool>);
 
 /// The turn may not send any more.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the turn or its lease has ended")]
 pub(super) struct Over;
 
 impl Permit {
@@ -68,14 +69,6 @@ impl Drop for Revoke {
         self.0.send_replace(false);
     }
 }
-
-impl fmt::Display for Over {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the turn or its lease has ended")
-    }
-}
-
-impl std::error::Error for Over {}
 
 impl From<Over> for io::Error {
     fn from(over: Over) -> Self {

@@ -274,7 +274,8 @@ fn require_export(engine: &Engine, component: &Component) -> Result<(), InvalidH
 }
 
 /// Why a file cannot be a handler.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct InvalidHandler(String);
 
 impl InvalidHandler {
@@ -282,11 +283,3 @@ impl InvalidHandler {
         Self(text.into())
     }
 }
-
-impl fmt::Display for InvalidHandler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for InvalidHandler {}

@@ -1,18 +1,21 @@
 //! Where a program is, looked up before anything begins.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use thiserror::Error;
 
 /// Why a program cannot be run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotRunnable {
     /// No such file at that path.
+    #[error("there is no such file")]
     Missing,
     /// No directory of PATH holds it.
+    #[error("no directory of PATH holds a program of this name")]
     NotOnPath,
     /// It is no file, or one without the permission to run it.
+    #[error("this may not be executed")]
     NotExecutable,
 }
 
@@ -48,16 +51,6 @@ fn judge(file: &Path) -> Result<(), NotRunnable> {
     match found.is_file() && found.permissions().mode() & 0o111 != 0 {
         true => Ok(()),
         false => Err(NotRunnable::NotExecutable),
-    }
-}
-
-impl fmt::Display for NotRunnable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Missing => "there is no such file",
-            Self::NotOnPath => "no directory of PATH holds a program of this name",
-            Self::NotExecutable => "this may not be executed",
-        })
     }
 }
 
