@@ -1,6 +1,7 @@
 //! The instant at which the work of a leader must have ended. protocol.md §11.
 
 use crate::clock::Reading;
+use crate::span::nanoseconds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -85,10 +86,6 @@ impl Deadline {
             moved.await;
         }
     }
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -116,6 +116,7 @@ pub mod runner;
 pub mod server;
 pub mod settings;
 pub mod shares;
+mod span;
 mod terminated;
 mod trace_parent;
 

@@ -67,4 +67,5 @@ pub mod server {
     pub use crate::server::role::Leader;
     pub use crate::server::summary::Summary;
     pub use crate::server::watch::{accepts_stream, endpoint, listener};
+    pub use crate::span::milliseconds;
 }

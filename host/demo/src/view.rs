@@ -3,9 +3,10 @@
 use super::act::Act;
 use super::story::{Lane, State, Story, Term};
 use std::time::Duration;
+use tenure::program::server::milliseconds;
 use tenure::program::server::view::{
     Kind, Lane as Shown, LastTurn, Leader, NOTES, Note, Span, TURNS, TakeOver, Tick, Validity,
-    View, WINDOW, millis, sentence, short,
+    View, WINDOW, sentence, short,
 };
 
 /// Shows the story at `now`, with counts that are not in it: turns that overlapped, and the requests per minute of each
@@ -22,27 +23,27 @@ pub(super) fn view(story: &Story, now: Duration, overlapping: usize, requests: &
         name: story.name(last.who).to_owned(),
         term: last.term,
         since: None,
-        seen_ms: millis(now.saturating_sub(last.since)),
+        seen_ms: milliseconds(now.saturating_sub(last.since)),
         validity: Some(Validity {
-            left_ms: millis(last.valid_until(now).saturating_sub(now)),
-            whole_ms: millis(last.acts),
+            left_ms: milliseconds(last.valid_until(now).saturating_sub(now)),
+            whole_ms: milliseconds(last.acts),
         }),
     });
     let takeover = last.filter(|_| holder.is_some()).and_then(|last| last.takeover);
     let vacancy = last.filter(|_| holder.is_none()).and_then(|last| {
         let left = last.waits_until(story.promise())?.checked_sub(now)?;
-        Some(Validity { left_ms: millis(left), whole_ms: millis(story.promise()) })
+        Some(Validity { left_ms: milliseconds(left), whole_ms: milliseconds(story.promise()) })
     });
     View {
         election: super::stage::ELECTION.to_owned(),
         leader,
         replacement: Some(sentence(&story.replacement)),
         take_over: takeover.map(|takeover| TakeOver {
-            after_ms: millis(takeover.after),
+            after_ms: milliseconds(takeover.after),
             cause: takeover.cause.cause(),
         }),
         vacancy: vacancy.filter(|vacancy| vacancy.left_ms > 0),
-        window_ms: millis(WINDOW),
+        window_ms: milliseconds(WINDOW),
         lanes: (0..story.lanes.len()).map(|who| lane(story, who, now, requests)).collect(),
         last_turn: story.turns.last().map(|turn| LastTurn {
             slot: short(&turn.slot),
@@ -62,10 +63,10 @@ fn lane(story: &Story, who: usize, now: Duration, requests: &[usize]) -> Shown {
     let turns = story.turns.iter().filter(|turn| turn.who == who);
     let ticks = turns.map(|turn| Tick {
         outcome: outcome(turn.outcome.as_deref()),
-        age_ms: millis(now.saturating_sub(turn.began)),
+        age_ms: milliseconds(now.saturating_sub(turn.began)),
     });
     let mut ticks: Vec<_> =
-        ticks.filter(|tick| tick.age_ms <= millis(WINDOW)).rev().take(TURNS).collect();
+        ticks.filter(|tick| tick.age_ms <= milliseconds(WINDOW)).rev().take(TURNS).collect();
     ticks.reverse();
     let hindered = [(lane.frozen, "frozen"), (lane.cut_off, "cut off")];
     Shown {
@@ -114,7 +115,7 @@ fn spans_of(term: &Term, next: Option<Duration>, promise: Duration, now: Duratio
     let valid_until = term.valid_until(now);
     let ended = term.ended.as_ref().map_or(valid_until, |(at, _)| *at).min(valid_until);
     let leads = Span::seen(WINDOW, now, Kind::Leads, Some(term.term), term.since, Some(ended));
-    let after_ms = term.takeover.map(|takeover| millis(takeover.after));
+    let after_ms = term.takeover.map(|takeover| milliseconds(takeover.after));
     let leads = leads.map(|leads| Span { after_ms, ..leads });
     let waits = term.waits_until(promise).and_then(|promised| {
         let until = next.unwrap_or(promised).min(promised);

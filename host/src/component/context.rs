@@ -7,6 +7,7 @@ use super::output::Output;
 use super::surroundings::Surroundings;
 use crate::clock::Reading;
 use crate::egress::{Budget, FIELDS};
+use crate::span::nanoseconds;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wasmtime::Store;
@@ -200,6 +201,6 @@ impl HostMonotonicClock for GuestClock {
     }
 
     fn now(&self) -> u64 {
-        u64::try_from(self.reading().now().as_nanos()).unwrap_or(u64::MAX)
+        nanoseconds(self.reading().now())
     }
 }

@@ -5,7 +5,7 @@ use super::engine::Engine;
 use super::error::{CheckError, ComponentError};
 use super::functions::Functions;
 use super::instances::Instances;
-use super::last_step::{LastStep, count_from_earlier, nanoseconds};
+use super::last_step::{LastStep, count_from_earlier};
 use super::last_words::LastWords;
 use super::linker::linker;
 use super::output::Output;
@@ -22,6 +22,7 @@ use crate::egress::{
     AllowList, Answers, Authorities, Budget, Clients, Gate, InvalidOrigin, Policy,
 };
 use crate::settings::{Variables, names};
+use crate::span::nanoseconds;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

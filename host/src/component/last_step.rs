@@ -2,6 +2,7 @@
 
 use super::engine::{Engine, Leads};
 use crate::contract::{Role, types};
+use crate::span::nanoseconds;
 use std::time::Duration;
 
 /// A step of a candidate with a lease comes too late when it begins later than this, and than an eighth of the time that was left
@@ -70,10 +71,6 @@ impl LastStep {
     pub(super) fn holds_until(&self) -> Option<Duration> {
         self.holds_until
     }
-}
-
-pub(super) fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Counts what a report counts from the instant of its step from one that was `by` earlier.

@@ -2,6 +2,7 @@
 
 use super::Report;
 use super::wall;
+use crate::span::nanoseconds;
 use std::fmt;
 use std::time::Duration;
 use tenure_core::format_duration;
@@ -51,8 +52,8 @@ impl ServiceTime {
     /// nothing.
     pub fn update(&mut self, report: &Report, ago: Duration) {
         let Some(service) = report.service_time else { return };
-        let ago = u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX);
-        self.difference = ClockDifference::new(service.saturating_add(ago), wall(), wall());
+        let service = service.saturating_add(nanoseconds(ago));
+        self.difference = ClockDifference::new(service, wall(), wall());
     }
 
     /// Returns the time in nanoseconds since 1970: this machine's, corrected by the difference.

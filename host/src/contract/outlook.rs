@@ -2,9 +2,9 @@
 
 use super::rfc3339;
 use super::types::{Ended, Outcome, Turns};
+use crate::span::nanoseconds;
 use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
-use std::time::Duration;
 use tenure_core::{Schedule, Zone};
 
 /// How the turns of an election went, and when the next one comes, by its record. The log, the pages, `/leader`,
@@ -195,8 +195,7 @@ fn millis(nanoseconds: u64) -> u64 {
 
 /// This machine's time of day, in nanoseconds since 1970.
 pub(crate) fn wall() -> u64 {
-    let since: Duration = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    nanoseconds(std::time::UNIX_EPOCH.elapsed().unwrap_or_default())
 }
 
 /// The name of an outcome, as the WIT spells it.

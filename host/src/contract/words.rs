@@ -1,5 +1,7 @@
 //! A schedule as people say it.
 
+use chrono::Month;
+
 /// The schedule of this description, as the record has it, in words: `every day at 02:00 Europe/Berlin` for
 /// `cron 0 2 * * * Europe/Berlin`. A description that is words already, or means more than a sentence can
 /// say, stays as it is.

@@ -4,6 +4,7 @@ use crate::contract::{
     ComingTurn, EndingReason, Outlook, ProblemClass, Turn, class_name, reason_name, rfc3339,
 };
 use crate::handler::{Stream, TurnEnd};
+use crate::span::milliseconds;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::time::Duration;
@@ -323,10 +324,6 @@ fn as_outcome<S: Serializer>(end: &TurnEnd, serializer: S) -> Result<S::Ok, S::E
         detail: Option<&'e str>,
     }
     Ended { outcome: end.to_string(), detail: end.detail() }.serialize(serializer)
-}
-
-pub(crate) fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

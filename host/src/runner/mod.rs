@@ -15,7 +15,6 @@ mod turn;
 
 pub use crate::handler::GRACE;
 pub use elector::Elector;
-pub(crate) use event::milliseconds;
 pub use event::{Class, Event, Reason};
 pub use order::Order;
 

@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use crate::contract::{Turn, rfc3339};
-use crate::runner::milliseconds;
+use crate::span::milliseconds;
 use tracing::{Level, Span, info_span};
 
 /// An event of `tracing` at the level of an [`Event`].

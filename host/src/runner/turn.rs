@@ -5,6 +5,7 @@ use crate::clock::Reading;
 use crate::contract::Turn;
 use crate::deadline::Deadline;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
+use crate::span::nanoseconds;
 use std::sync::Arc;
 use std::time::Duration;
 #[cfg(feature = "mutants")]
@@ -54,8 +55,7 @@ impl RunningTurn {
         clock: Reading,
     ) -> Self {
         // Of the claim, some is gone: the handler is told what is left.
-        let left = valid_until.saturating_sub(clock.now());
-        let valid_for = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+        let valid_for = nanoseconds(valid_until.saturating_sub(clock.now()));
         let (ordered, works) = (Turn { valid_for, ..turn.clone() }, handler.clone());
         let overtime = handler.overtime();
         let span = trace::of_turn(&turn);

@@ -8,7 +8,7 @@
 use super::page::view::PastTurn;
 use crate::contract::{Outcome, Turn, Turns, local, outcome_name, rfc3339};
 use crate::handler::TurnEnd;
-use crate::runner::milliseconds;
+use crate::span::milliseconds;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -2,14 +2,14 @@
 
 use super::board::{Board, Change, Readiness, State};
 use super::page::view::{
-    Commands, LANES, Lane, LastTurn, Leader, NOTES, Note, Validity, View, millis, sentence, short,
-    window,
+    Commands, LANES, Lane, LastTurn, Leader, NOTES, Note, Validity, View, sentence, short, window,
 };
 use super::page::{Row, Source};
 use super::recent::UNKNOWN;
 use super::role::{Leader as Other, Role};
 use crate::clock::Reading;
 use crate::contract::{Fares, Outlook, schedule_words};
+use crate::span::milliseconds;
 use chrono::DateTime;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -54,8 +54,8 @@ fn view(board: &Board, now: Duration) -> View {
         replacement: board.replacement(&state).map(|told| sentence(&told)),
         take_over: None,
         vacancy: None,
-        window_ms: millis(window),
-        began_ms: Some(millis(ago(state.began.max(state.timeline.remembers_since())))),
+        window_ms: milliseconds(window),
+        began_ms: Some(milliseconds(ago(state.began.max(state.timeline.remembers_since())))),
         lanes: lanes(board, &role, &state, (now, window)),
         schedule: schedule(&state),
         turns,
@@ -169,11 +169,11 @@ fn last_turn(board: &Board, state: &State, outlook: &Outlook) -> Option<LastTurn
 fn leader(board: &Board, role: &Role, state: &State, now: Duration) -> Option<Leader> {
     let seen =
         state.timeline.leads_since().map_or(Duration::ZERO, |since| now.saturating_sub(since));
-    let seen_ms = millis(seen);
+    let seen_ms = milliseconds(seen);
     match role {
         Role::Leading { term, until } => {
             let left = until.saturating_sub(now);
-            let (left_ms, whole_ms) = (millis(left), millis(state.whole.max(left)));
+            let (left_ms, whole_ms) = (milliseconds(left), milliseconds(state.whole.max(left)));
             Some(Leader {
                 name: short(&board.candidate),
                 term: *term,
@@ -218,7 +218,7 @@ fn lanes(
         let present = spans.last_mut().filter(|span| leads(name) && span.to_ms.is_none());
         if let (Some(span), Some(age)) = (present, led_for(role, state.service_time.now())) {
             // The record knows more than was seen.
-            span.from_ms = span.from_ms.max(millis(age.min(window + window / 12)));
+            span.from_ms = span.from_ms.max(milliseconds(age.min(window + window / 12)));
         }
         let state = if leads(name) { "leads" } else { "led" };
         Lane { name: short(name), state, spans, ..Lane::default() }

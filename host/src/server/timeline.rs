@@ -1,8 +1,9 @@
 //! What a candidate saw lately: who led when, its own turns, its requests.
 
 use super::page::rate::Rate;
-use super::page::view::{Kind, Span, TURNS, Tick, millis, short};
+use super::page::view::{Kind, Span, TURNS, Tick, short};
 use super::role::Role;
+use crate::span::milliseconds;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ impl Timeline {
         let tick = |turn: &Turn| {
             let age = now.saturating_sub(turn.began);
             let outcome = turn.outcome.clone().unwrap_or_else(|| "running".to_owned());
-            (age <= window).then(|| Tick { outcome, age_ms: millis(age) })
+            (age <= window).then(|| Tick { outcome, age_ms: milliseconds(age) })
         };
         self.turns.iter().filter_map(tick).collect()
     }

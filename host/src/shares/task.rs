@@ -9,6 +9,7 @@ use crate::contract::{self, Problem, ProblemClass, Request, Snapshot, Turn};
 use crate::deadline::Deadline;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use crate::runner::{Class, Event};
+use crate::span::nanoseconds;
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
@@ -153,10 +154,6 @@ fn after(waited: Duration, turn: Turn, lease: &Deadline) -> Turn {
         time_limit: turn.time_limit.map(left),
         ..turn
     }
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl<H: Handler> Handler for OfShare<H> {

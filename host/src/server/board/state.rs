@@ -12,6 +12,7 @@ use crate::contract::{
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event};
+use crate::span::nanoseconds;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use std::collections::{BTreeSet, VecDeque};
@@ -252,8 +253,7 @@ impl State {
     /// this machine's wall clock may be far from.
     pub(in crate::server) fn listed_lately(&self, now: Duration) -> impl Iterator<Item = &Listed> {
         let newest = self.listed.iter().map(|entry| entry.seen).max().unwrap_or(0);
-        let since = u64::try_from(now.saturating_sub(self.listed_at).as_nanos());
-        let now = newest.saturating_add(since.unwrap_or(u64::MAX));
+        let now = newest.saturating_add(nanoseconds(now.saturating_sub(self.listed_at)));
         self.listed.iter().filter(move |entry| seen_lately(entry, now))
     }
 

@@ -5,6 +5,7 @@
 
 use crate::contract::Outlook;
 use crate::settings::Replacement;
+use crate::span::milliseconds;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -209,7 +210,7 @@ pub struct Note {
 impl Note {
     /// A sentence, cut where it is too long.
     pub fn new(age: Duration, text: &str) -> Self {
-        Self { age_ms: millis(age), text: short(text) }
+        Self { age_ms: milliseconds(age), text: short(text) }
     }
 }
 
@@ -228,8 +229,8 @@ impl Span {
         if to.is_some_and(|to| to > window) {
             return None;
         }
-        let from_ms = millis(age(from).min(window + window / 12));
-        Some(Self { kind, term, from_ms, to_ms: to.map(millis), after_ms: None })
+        let from_ms = milliseconds(age(from).min(window + window / 12));
+        Some(Self { kind, term, from_ms, to_ms: to.map(milliseconds), after_ms: None })
     }
 }
 
@@ -285,11 +286,6 @@ pub fn short(text: &str) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
-}
-
-/// As the page counts time.
-pub fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

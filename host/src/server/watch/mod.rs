@@ -33,7 +33,7 @@ use super::board::Board;
 use super::role::{Ended, Leader, Role};
 use crate::clock::Reading;
 use crate::contract::Outlook;
-use crate::runner::milliseconds;
+use crate::span::milliseconds;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime};
