@@ -1,8 +1,8 @@
 //! What the runner and the supervisor of a turn tell each other, line by line over one socket.
 //!
-//! The runner tells signals for the command, and instants: the end of the leadership as it is known at the moment, in
-//! nanoseconds on the clock that both read ([`crate::clock::shared`]). Not how much is left: a line
-//! that lay in the socket while the machine slept would give the work time that it does not have.
+//! The runner tells signals for the command, and instants: the end of the leadership as it is known at the moment, on
+//! the clock that both read ([`crate::clock::shared`]). Not how much is left: a line that lay in the socket while the
+//! machine slept would give the work time that it does not have.
 //! The end of the stream, however it comes about, means: kill.
 
 use crate::family::{self, Ended};
@@ -32,8 +32,9 @@ pub(super) struct Gone {
     pub timed_out: bool,
 }
 
-/// What the runner tells, as a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the runner tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Order {
     /// The leadership ends at this instant, as far as is known at the moment.
     Until(Duration),
@@ -43,30 +44,10 @@ pub(super) enum Order {
     Signal(i32),
 }
 
-/// The prefix of a line with a signal.
-const SIGNAL: &str = "signal ";
-
-/// The prefix of a line with the end of the turn's own time.
-const LIMIT: &str = "limit ";
-
 impl Order {
-    /// The line, with its end.
-    pub(super) fn line(self) -> String {
-        match self {
-            Self::Until(at) => format!("{}\n", nanoseconds(at)),
-            Self::Limit(at) => format!("{LIMIT}{}\n", nanoseconds(at)),
-            Self::Signal(number) => format!("{SIGNAL}{number}\n"),
-        }
-    }
-
-    /// The order in such a line. What is none counts as an instant that is long past: the work is killed.
+    /// Reads an order. A line that is none counts as an instant that is long past: the work is killed.
     pub(super) fn read(line: &str) -> Self {
-        let instant = |text: &str| Duration::from_nanos(text.parse().unwrap_or(0));
-        if let Some(limit) = line.strip_prefix(LIMIT) {
-            return Self::Limit(instant(limit));
-        }
-        let signal = line.strip_prefix(SIGNAL).and_then(|number| number.parse().ok());
-        signal.map_or_else(|| Self::Until(instant(line)), Self::Signal)
+        family::read(line).unwrap_or(Self::Until(Duration::ZERO))
     }
 }
 
@@ -74,11 +55,7 @@ impl Order {
 #[must_use]
 pub fn reread(line: &str) -> Vec<String> {
     let report = family::read::<Report>(line).map(|report| family::line(&report));
-    std::iter::once(Order::read(line).line()).chain(report).collect()
-}
-
-fn nanoseconds(at: Duration) -> u64 {
-    u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
+    std::iter::once(family::line(&Order::read(line))).chain(report).collect()
 }
 
 #[cfg(test)]
@@ -104,11 +81,11 @@ mod tests {
     #[test]
     fn an_order_that_makes_no_sense_is_an_instant_that_is_past() {
         let at = Duration::new(5, 17);
-        for order in [Order::Until(at), Order::Limit(at), Order::Signal(15)] {
-            assert_eq!(Order::read(order.line().trim_end()), order);
+        let never = Order::Until(Duration::MAX);
+        for order in [Order::Until(at), never, Order::Limit(at), Order::Signal(15)] {
+            assert_eq!(Order::read(line(&order).trim_end()), order);
         }
-        assert_eq!(Order::Until(Duration::MAX).line(), format!("{}\n", u64::MAX));
-        for nonsense in ["soon", "signal", "signal x", "15 signal"] {
+        for nonsense in ["soon", "17", r#"{"signal":"x"}"#, r#"{"until":17}"#] {
             assert_eq!(Order::read(nonsense), Order::Until(Duration::ZERO), "{nonsense}");
         }
     }

@@ -139,7 +139,7 @@ impl Kept {
             let at = self.lease.at();
             if at != self.told && unsent.is_empty() {
                 self.told = at;
-                unsent = Order::Until(on_shared_clock(&self.lease)).line().into_bytes();
+                unsent = family::line(&Order::Until(on_shared_clock(&self.lease))).into_bytes();
             }
             let last_chance = match stopping {
                 true => self.last_chance,
@@ -168,7 +168,7 @@ impl Kept {
                 }
                 () = self.lease.moved_from(at), if !stopping => {}
                 number = next_signal(&mut self.signals), if !stopping => {
-                    unsent.extend_from_slice(Order::Signal(number).line().as_bytes());
+                    unsent.extend_from_slice(family::line(&Order::Signal(number)).as_bytes());
                 }
                 () = sleep_until(&clock, last_chance) => {
                     // Nobody has reaped it: the number is still its own.
@@ -293,8 +293,8 @@ fn start(
         .process_group(0)
         .spawn()?;
     // A new socket has room for it.
-    let limit = limit.map(|limit| Order::Limit(limit).line()).unwrap_or_default();
-    first.write_all((limit + &Order::Until(on_shared_clock(lease)).line()).as_bytes())?;
+    let limit = limit.map(|limit| family::line(&Order::Limit(limit))).unwrap_or_default();
+    first.write_all((limit + &family::line(&Order::Until(on_shared_clock(lease)))).as_bytes())?;
     Ok((supervisor, ours))
 }
 
