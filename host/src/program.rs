@@ -60,12 +60,11 @@ pub mod shares {
 #[cfg(feature = "server")]
 pub mod server {
     pub use crate::server::answers::answer;
-    pub use crate::server::board::Told;
+    pub use crate::server::board::{Summary, Told};
     pub use crate::server::figures::{Figure, Kind, Sample, Value};
     pub use crate::server::metrics::{renewal, renewal_bounds, turn_bounds};
     pub use crate::server::page::{Row, Source, rate, router, view};
     pub use crate::server::role::Leader;
-    pub use crate::server::summary::Summary;
     pub use crate::server::watch::{accepts_stream, endpoint, listener};
     pub use crate::span::milliseconds;
 }

@@ -5,7 +5,6 @@
 //! for example, is denied from then on, and goes on until the last instant up to which the application was told
 //! that it may act (protocol.md §7.1: the lease is released when the work has stopped).
 
-use super::allowance::Allowance;
 use super::board::{Board, State};
 use super::role::Role;
 use crate::clock::Clock;
@@ -29,6 +28,25 @@ use std::time::Duration;
 pub struct Application<C> {
     board: Arc<Board>,
     clock: C,
+}
+
+/// What an application was told of the leadership.
+#[derive(Debug, Default)]
+pub(super) struct Allowance {
+    /// The term in which it may act: the one whose turn is under way.
+    pub term: Option<u64>,
+    /// The leadership is about to be given up.
+    pub winds_down: bool,
+    /// The process is about to end.
+    pub leaves: bool,
+    /// The latest instant up to which it was told that it may act.
+    pub until: Duration,
+}
+
+impl Allowance {
+    pub fn may_act(&self, term: u64) -> bool {
+        self.term == Some(term) && !self.winds_down && !self.leaves
+    }
 }
 
 impl<C: Clock> Application<C> {

@@ -46,6 +46,27 @@ impl fmt::Debug for Expiry {
     }
 }
 
+/// The state of a candidate at a moment, for service managers and locks.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// `container/blob`.
+    pub election: String,
+    /// `leading`, `following`, `undecided` or `left`.
+    pub role: &'static str,
+    /// The leader, where it is known; this candidate, when it leads.
+    pub leader: Option<Leader>,
+    /// The newest problem since the service answered last.
+    pub problem: Option<Told>,
+    /// The newest problem that keeps it from leading and from following, until that is over.
+    pub blocked: Option<Told>,
+    /// True if the loop runs, has come to its end, or is not to begin yet.
+    pub running: bool,
+    /// True once the loop has made its first step.
+    pub begun: bool,
+    /// True if the newest request failed.
+    pub failing: bool,
+}
+
 impl Board {
     /// The board of a candidate that begins now.
     #[must_use]
@@ -149,6 +170,26 @@ impl Board {
         match &self.state().role {
             Role::Leading { until, .. } if now >= *until => Role::Undecided,
             role => role.clone(),
+        }
+    }
+
+    /// Returns the state at `now`.
+    pub fn summary(&self, now: Duration) -> Summary {
+        let role = self.role(now);
+        Summary {
+            election: self.election.clone(),
+            leader: role.leader(&self.candidate),
+            role: match role {
+                Role::Leading { .. } => "leading",
+                Role::Following(_) => "following",
+                Role::Undecided => "undecided",
+                Role::Left => "left",
+            },
+            problem: self.problem(),
+            blocked: self.blocked(),
+            running: self.runs(now),
+            begun: self.stepped_once(),
+            failing: self.is_failing(),
         }
     }
 

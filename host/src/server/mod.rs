@@ -25,14 +25,12 @@
 //! makes room. No request changes anything: orders go through the storage account.
 
 mod accept;
-mod allowance;
 pub(crate) mod answers;
 mod application;
 pub(crate) mod board;
 mod exposition;
 pub(crate) mod figures;
 mod hosts;
-pub(crate) mod last_turn;
 pub(crate) mod metrics;
 pub(crate) mod page;
 mod pages;
@@ -41,7 +39,6 @@ mod recent;
 pub(crate) mod role;
 mod roster;
 mod show;
-pub(crate) mod summary;
 #[cfg(test)]
 mod tests;
 mod timeline;

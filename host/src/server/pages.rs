@@ -5,14 +5,14 @@ use super::board::Readiness;
 use super::exposition::exposition;
 use super::role::Role;
 use super::roster::{Face, Roster, choose};
-use super::watch::{Instant, VERSION};
+use super::watch::News;
 use crate::contract::candidate_as_json;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri, header};
 use axum::routing::{get, post};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
@@ -98,33 +98,14 @@ fn about(faces: &[Face], face: &Face, why: &str) -> String {
 }
 
 async fn leader(face: Face, uri: Uri) -> Response<Body> {
-    let (board, instant) = (&face.board, Instant::of(&face.clock));
-    let role = board.told_role(instant.now);
     if has(&uri, "redirect") {
-        return redirect(&role);
+        return redirect(&face.board.told_role(face.clock.now()));
     }
-    let (leading, leader, until) = match &role {
-        Role::Leading { term, until } => {
-            (true, json!({ "name": board.candidate, "term": term }), Some(*until))
-        }
-        Role::Following(Some(leader)) => (false, json!(leader), None),
-        Role::Following(None) | Role::Undecided | Role::Left => (false, Value::Null, None),
-    };
-    let (valid_for_ms, valid_until) = until.map(|until| instant.until(until)).unzip();
-    let mut told = json!(board.outlook());
-    let who = json!({
-        "version": VERSION,
-        "election": board.election,
-        "candidate": board.candidate,
-        "leading": leading,
-        "leader": leader,
-        "valid_for_ms": valid_for_ms,
-        "valid_until": valid_until,
-        "handing_over_to": board.successor(),
-        "problem": board.problem(),
-    });
-    if let (Some(told), Value::Object(who)) = (told.as_object_mut(), who) {
-        told.extend(who);
+    let (news, _) = News::of(&face.board, &face.clock);
+    let mut told = json!(news.sent());
+    if let Some(told) = told.as_object_mut() {
+        told.remove("ended");
+        told.insert("problem".to_owned(), json!(face.board.problem()));
     }
     answer(StatusCode::OK, &told)
 }

@@ -17,7 +17,7 @@ use tenure_core::{Schedule, Timestamp, Zone};
 /// So many are kept and shown.
 pub(super) const TURNS: usize = 10;
 
-const RUNNING: &str = "running";
+pub(super) const RUNNING: &str = "running";
 
 /// A slot of which nothing is known.
 pub(super) const UNKNOWN: &str = "unknown";

@@ -17,6 +17,19 @@ pub(super) enum Role {
     Left,
 }
 
+impl Role {
+    /// Returns the leader, where it is known. `own`: the name of this candidate.
+    pub fn leader(&self, own: &str) -> Option<Leader> {
+        match self {
+            Self::Leading { term, .. } => {
+                Some(Leader { name: own.to_owned(), term: *term, address: None, since: None })
+            }
+            Self::Following(leader) => leader.clone(),
+            Self::Undecided | Self::Left => None,
+        }
+    }
+}
+
 /// Who leads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leader {

@@ -5,7 +5,7 @@ use super::page::view::{
     Commands, LANES, Lane, LastTurn, Leader, NOTES, Note, Validity, View, sentence, short, window,
 };
 use super::page::{Row, Source};
-use super::recent::UNKNOWN;
+use super::recent::{RUNNING, UNKNOWN};
 use super::role::{Leader as Other, Role};
 use crate::clock::Reading;
 use crate::contract::{Fares, Outlook, schedule_words};
@@ -37,7 +37,7 @@ fn view(board: &Board, now: Duration) -> View {
     let changes =
         changes.map(|change| Note::new(ago(change.seen), &told(change, &board.candidate)));
     let outlook = state.outlook();
-    let last_turn = last_turn(board, &state, &outlook);
+    let last_turn = last_turn(&state, &outlook);
     let mut turns = state.recent.shown(state.service_time.now(), state.turns.as_ref());
     let oldest = turns.first().map_or(Duration::ZERO, |turn| Duration::from_millis(turn.age_ms));
     let window = window(oldest);
@@ -73,14 +73,10 @@ fn view(board: &Board, now: Duration) -> View {
 
 /// The candidates that a transfer may name: all that are known but the leader.
 fn successors(board: &Board, state: &State, now: Duration) -> Vec<String> {
-    let leader = match &state.role {
-        Role::Leading { .. } => Some(&board.candidate),
-        Role::Following(Some(leader)) => Some(&leader.name),
-        _ => None,
-    };
+    let leader = state.role.leader(&board.candidate).map(|leader| leader.name);
     let others = state.known_candidates(&board.candidate, now);
     let all = std::iter::once(board.candidate.clone()).chain(others);
-    all.filter(|name| Some(name) != leader).map(|name| short(&name)).collect()
+    all.filter(|name| Some(name) != leader.as_ref()).map(|name| short(&name)).collect()
 }
 
 /// What it is, as far as that is known: a follower whose storage account answers no more knows nothing of now.
@@ -101,16 +97,13 @@ fn row(board: &Board, now: Duration) -> Row {
     let (role, readiness) = (known(board, now), board.readiness(now));
     let state = board.state();
     let outlook = state.outlook();
-    let last_turn = last_turn(board, &state, &outlook);
+    let last_turn = last_turn(&state, &outlook);
     let problem = match readiness {
         Readiness::Ready => None,
         Readiness::NotReady(why) => Some(short(&why)),
     };
-    let (leader, term) = match &role {
-        Role::Leading { term, .. } => (Some(short(&board.candidate)), Some(*term)),
-        Role::Following(Some(leader)) => (Some(short(&leader.name)), Some(leader.term)),
-        _ => (None, None),
-    };
+    let leader = role.leader(&board.candidate);
+    let (leader, term) = leader.map(|leader| (short(&leader.name), leader.term)).unzip();
     let is_led = matches!(role, Role::Leading { .. } | Role::Following(_));
     let on_record = state.turns.as_ref();
     let ends = on_record.map(|turns| [&turns.last_success, &turns.last_failure]);
@@ -140,13 +133,7 @@ fn schedule(state: &State) -> Option<String> {
 }
 
 /// That of this candidate, as long as the record tells of none that is newer.
-fn last_turn(board: &Board, state: &State, outlook: &Outlook) -> Option<LastTurn> {
-    let own = state.turn.as_ref().map(|turn| LastTurn {
-        slot: turn.slot.clone(),
-        outcome: turn.outcome.clone().unwrap_or_else(|| "running".to_owned()),
-        candidate: Some(short(&board.candidate)),
-        took_ms: turn.elapsed_ms,
-    });
+fn last_turn(state: &State, outlook: &Outlook) -> Option<LastTurn> {
     let on_record = outlook.last_turn.as_ref().map(|turn| LastTurn {
         slot: turn.slot.clone(),
         outcome: turn.outcome.to_owned(),
@@ -159,11 +146,11 @@ fn last_turn(board: &Board, state: &State, outlook: &Outlook) -> Option<LastTurn
     let newer = |own: &LastTurn| {
         on_record.as_ref().is_none_or(|o| match instant(own).cmp(&instant(o)) {
             Ordering::Less => false,
-            Ordering::Equal => leads || own.outcome == "running" || own.outcome == o.outcome,
+            Ordering::Equal => leads || own.outcome == RUNNING || own.outcome == o.outcome,
             Ordering::Greater => true,
         })
     };
-    own.filter(newer).or(on_record)
+    state.turn.clone().filter(newer).or(on_record)
 }
 
 fn leader(board: &Board, role: &Role, state: &State, now: Duration) -> Option<Leader> {

@@ -1,18 +1,18 @@
 //! What a board keeps in mind, and how reports and events change it.
 
-use super::super::allowance::Allowance;
-use super::super::last_turn::LastTurn;
-use super::super::recent::RecentTurns;
+use super::super::application::Allowance;
+use super::super::page::view::{LastTurn, short};
+use super::super::recent::{RUNNING, RecentTurns};
 use super::super::role::{Ended, Leader, Role};
 use super::super::timeline::Timeline;
 use super::readiness::{FAILURES, Told, keeps_out};
 use crate::contract::{
-    self, ExchangeResult, Incumbent, Listed, Outlook, Report, ServiceTime, Turns, reason_name,
-    rfc3339, seen_lately,
+    self, ExchangeResult, Incumbent, Listed, Outlook, Report, ServiceTime, Turn, Turns,
+    reason_name, rfc3339, seen_lately,
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event};
-use crate::span::nanoseconds;
+use crate::span::{milliseconds, nanoseconds};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use std::collections::{BTreeSet, VecDeque};
@@ -189,9 +189,6 @@ impl State {
             // Its step waits, and the loop does not stand still.
             self.heard = now;
         }
-        if let Some(turn) = LastTurn::of(event) {
-            self.turn = Some(turn);
-        }
         match event {
             Event::Stopped => self.role = Role::Left,
             // An application is told that it may not act any more.
@@ -202,7 +199,7 @@ impl State {
             }
             _ => {}
         }
-        self.remember(event, now);
+        self.remember(candidate, event, now);
         self.note_change(candidate, event, now);
     }
 
@@ -265,13 +262,19 @@ impl State {
     }
 
     /// Takes note of turns and problems.
-    fn remember(&mut self, event: &Event, now: Duration) {
+    fn remember(&mut self, candidate: &str, event: &Event, now: Duration) {
+        let own = |turn: &Turn, outcome: String, took_ms| {
+            let (slot, candidate) = (rfc3339(turn.slot), Some(short(candidate)));
+            Some(LastTurn { slot, outcome, candidate, took_ms })
+        };
         let problem = match event {
             Event::TurnStarted { turn } => {
+                self.turn = own(turn, RUNNING.to_owned(), None);
                 self.recent.started(turn);
                 return self.timeline.turn_started(now, &rfc3339(turn.slot));
             }
             Event::TurnEnded { turn, end, elapsed, .. } => {
+                self.turn = own(turn, end.to_string(), Some(milliseconds(*elapsed)));
                 self.recent.ended(turn, end, *elapsed);
                 let slot = rfc3339(turn.slot);
                 self.timeline.turn_ended(&slot, &end.to_string());

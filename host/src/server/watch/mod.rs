@@ -39,11 +39,11 @@ use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime};
 
 /// The version of [`News`].
-pub(super) const VERSION: u32 = 1;
+const VERSION: u32 = 1;
 
 /// All that is told in one event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct News {
+pub(super) struct News {
     version: u32,
     election: String,
     candidate: String,
@@ -61,29 +61,29 @@ struct News {
 
 /// News as they are sent.
 #[derive(Serialize)]
-struct Sent<'n> {
+pub(super) struct Sent<'n> {
     #[serde(flatten)]
     news: &'n News,
     #[serde(flatten)]
-    outlook: Outlook,
+    outlook: &'n Outlook,
 }
 
 /// An instant, for whoever is told how long a leader may act.
 #[derive(Clone, Copy)]
-pub(super) struct Instant {
+struct Instant {
     day: SystemTime,
-    pub now: Duration,
+    now: Duration,
 }
 
 impl Instant {
     /// The time of day is read first: a process that is held up in between tells an end that is too early.
-    pub(super) fn of(clock: &Reading) -> Self {
+    fn of(clock: &Reading) -> Self {
         let day = SystemTime::now();
         Self { day, now: clock.now() }
     }
 
     /// How long it is until then, in milliseconds, and when that is by the time of day.
-    pub(super) fn until(self, until: Duration) -> (u64, String) {
+    fn until(self, until: Duration) -> (u64, String) {
         let left = until.saturating_sub(self.now);
         let end = DateTime::<Utc>::from(self.day + left);
         (milliseconds(left), end.to_rfc3339_opts(SecondsFormat::Millis, true))
@@ -91,25 +91,26 @@ impl Instant {
 }
 
 impl News {
+    /// Returns the news with the outlook, to be sent.
+    pub(super) fn sent(&self) -> Sent<'_> {
+        Sent { news: self, outlook: &self.outlook }
+    }
+
     /// What is true now, and up to when a leader may act.
-    fn of(board: &Board, clock: &Reading) -> (Self, Option<Duration>) {
+    pub(super) fn of(board: &Board, clock: &Reading) -> (Self, Option<Duration>) {
         let instant = Instant::of(clock);
-        let (leading, leader, until) = match board.told_role(instant.now) {
-            Role::Leading { term, until } => {
-                let name = board.candidate.clone();
-                let own = Leader { name, term, address: None, since: None };
-                (true, Some(own), Some(until))
-            }
-            Role::Following(leader) => (false, leader, None),
-            Role::Undecided | Role::Left => (false, None, None),
+        let role = board.told_role(instant.now);
+        let until = match role {
+            Role::Leading { until, .. } => Some(until),
+            _ => None,
         };
         let (valid_for_ms, valid_until) = until.map(|until| instant.until(until)).unzip();
         let news = Self {
             version: VERSION,
             election: board.election.clone(),
             candidate: board.candidate.clone(),
-            leading,
-            leader,
+            leading: until.is_some(),
+            leader: role.leader(&board.candidate),
             valid_for_ms,
             valid_until,
             handing_over_to: board.successor(),

@@ -3,7 +3,7 @@
 use super::super::answers::refuse;
 use super::super::board::Board;
 use super::super::roster::{Roster, choose};
-use super::{News, Sent};
+use super::News;
 use crate::clock::Reading;
 use axum::Router;
 use axum::body::Body;
@@ -88,11 +88,9 @@ impl Reader {
                 *before == until && *told == timeless
             });
             if !same {
-                let outlook = std::mem::take(&mut news.outlook);
-                let told = Sent { news: &news, outlook: outlook.clone() };
-                let event =
-                    serde_json::to_string(&told).ok().map(|text| Event::default().data(text));
-                news.outlook = outlook.timeless();
+                let text = serde_json::to_string(&news.sent()).ok();
+                let event = text.map(|text| Event::default().data(text));
+                news.outlook = news.outlook.timeless();
                 self.told = Some((news, until));
                 return event;
             }
