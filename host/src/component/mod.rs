@@ -1,7 +1,6 @@
 //! WebAssembly: the engine, and the election component on it.
 
 mod alarm;
-mod bindings;
 mod cache;
 mod compiled;
 mod context;
@@ -22,7 +21,6 @@ mod surroundings;
 mod tests;
 mod ticker;
 
-pub(crate) use bindings::leader;
 pub(crate) use compiled::Kept;
 pub(crate) use context::{Context, Grant, store};
 #[cfg(feature = "component")]

@@ -4,7 +4,8 @@ use super::lines::{HandlerLines, LineSink, Stream, TurnLines};
 use super::trap::{explain, shortened};
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::clock::{Clock, Reading};
-use crate::component::{self, Context, Engine, Grant, Kept, Output, leader};
+use crate::component::{self, Context, Engine, Grant, Kept, Output};
+use crate::contract::bindings::LeaderPre;
 use crate::contract::{LEADER_HANDLER, Turn};
 use crate::deadline::Deadline;
 use crate::egress::{AllowList, Answers, Budget, Gate, Names, Outlet, Policy};
@@ -94,7 +95,7 @@ pub struct ComponentHandler {
     engine: Engine,
     /// Others with the same component find it here.
     _kept: Kept,
-    world: leader::LeaderPre<Context>,
+    world: LeaderPre<Context>,
     env: Vec<(String, String)>,
     policy: Arc<Policy>,
     outlet: Outlet,
@@ -145,7 +146,7 @@ impl ComponentHandler {
         let linked = linked.map_err(|error| {
             InvalidHandler::new(format!("imports what a handler is not given: {error:#}"))
         })?;
-        let world = leader::LeaderPre::new(linked).map_err(|error| {
+        let world = LeaderPre::new(linked).map_err(|error| {
             InvalidHandler::new(format!("exports {LEADER_HANDLER} wrongly: {error:#}"))
         })?;
         let policy =
