@@ -83,20 +83,6 @@ fn cron(expression: &str, zone: &str) -> Option<String> {
 
 /// On which days, in words; an inner None: on all of them. None: that takes too many words.
 fn days(day: &str, month: &str, weekday: &str) -> Option<Option<String>> {
-    const MONTHS: [&str; 12] = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ];
     let all = |field: &str| matches!(field, "*" | "?");
     match (all(day), all(month), all(weekday)) {
         (true, true, true) => Some(None),
@@ -111,10 +97,11 @@ fn days(day: &str, month: &str, weekday: &str) -> Option<Option<String>> {
         }
         (false, false, true) => {
             let day = number(day, 1, 31)?;
-            let short = |name: &&str| name[..3].eq_ignore_ascii_case(month);
-            let named = MONTHS.into_iter().find(short);
-            let numbered = || MONTHS.get(number(month, 1, 12)?.abs_diff(1) as usize).copied();
-            Some(Some(format!("each year on {day} {}", named.or_else(numbered)?)))
+            let month = match number(month, 1, 12) {
+                Some(number) => Month::try_from(u8::try_from(number).ok()?).ok()?,
+                None => month.parse().ok()?,
+            };
+            Some(Some(format!("each year on {day} {}", month.name())))
         }
         _ => None,
     }
