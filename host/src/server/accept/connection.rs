@@ -3,8 +3,7 @@
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response, header};
-use bytes::Bytes;
-use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
 use hyper_util::service::TowerToHyperService;
@@ -140,9 +139,9 @@ pub(super) fn answering(
     usage: Arc<Use>,
 ) -> impl Service<
     Request<Incoming>,
-    Response = Response<Answer>,
+    Response = Response<Body>,
     Error = io::Error,
-    Future: Future<Output = io::Result<Response<Answer>>> + Send,
+    Future: Future<Output = io::Result<Response<Body>>> + Send,
 > {
     let app = TowerToHyperService::new(app);
     service_fn(move |request| {
@@ -158,40 +157,22 @@ pub(super) fn answering(
             if kind.is_some_and(|kind| kind == "text/event-stream") {
                 usage.goes_on();
             }
-            Ok(answer.map(|body| Answer { body, usage }))
+            let making = Making(usage);
+            let kept = move |error| {
+                let _making = &making;
+                error
+            };
+            Ok(answer.map(|body| Body::new(body.map_err(kept))))
         }
     })
 }
 
-/// The body of an answer, which tells when it is made.
-pub(super) struct Answer {
-    body: Body,
-    usage: Arc<Use>,
-}
+/// Kept with the body of an answer, whose end tells that the answer is made.
+struct Making(Arc<Use>);
 
-impl Drop for Answer {
+impl Drop for Making {
     fn drop(&mut self) {
-        self.usage.made();
-    }
-}
-
-impl HttpBody for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.0.made();
     }
 }
 
