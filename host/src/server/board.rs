@@ -9,7 +9,7 @@ pub use readiness::Told;
 pub(super) use state::{Change, State};
 
 use super::metrics::Metrics;
-use super::role::{Ended, Leader, Role};
+use super::role::{Ended, Followed, Leader, Role};
 use crate::contract::{Outlook, Report};
 use crate::runner::Event;
 use crate::settings::Replacement;
@@ -227,11 +227,11 @@ impl Board {
         self.state().ended.clone()
     }
 
-    /// Name, term and address of the leader that it follows, if that one gave an address.
-    pub(super) fn followed(&self) -> Option<(String, u64, String)> {
-        match &self.state().role {
+    /// Returns the leader that it follows, if that one gave an address.
+    pub(super) fn followed(&self) -> Option<Followed> {
+        match self.state().role.clone() {
             Role::Following(Some(Leader { name, term, address: Some(address), .. })) => {
-                Some((name.clone(), *term, address.clone()))
+                Some(Followed { name, term, address })
             }
             _ => None,
         }

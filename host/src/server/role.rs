@@ -45,6 +45,14 @@ pub struct Leader {
     pub since: Option<String>,
 }
 
+/// A leader that can be watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Followed {
+    pub name: String,
+    pub term: u64,
+    pub address: String,
+}
+
 /// The newest leadership of a candidate, when that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ended {

@@ -6,6 +6,7 @@
 //! A candidate that cannot watch is told of once, and polls as before.
 
 use super::super::board::Board;
+use super::super::role::Followed;
 use super::stream::SILENCE;
 use super::{News, VERSION};
 use crate::causes::causes;
@@ -60,14 +61,6 @@ pub struct Watcher {
     of: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
-/// A leader that can be watched, as the record tells of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Followed {
-    name: String,
-    term: u64,
-    address: String,
-}
-
 /// How a stream ended.
 enum End {
     /// There was none, or none of a candidate's; why.
@@ -104,7 +97,7 @@ impl Watcher {
         let mut told = BTreeSet::new();
         loop {
             changed.mark_unchanged();
-            let Some(leader) = followed(&board) else {
+            let Some(leader) = board.followed() else {
                 if changed.changed().await.is_err() {
                     return;
                 }
@@ -209,14 +202,9 @@ impl Watcher {
 }
 
 /// Whom the candidate follows, if that one gave an address.
-fn followed(board: &Board) -> Option<Followed> {
-    let (name, term, address) = board.followed()?;
-    Some(Followed { name, term, address })
-}
-
 /// Completes when the candidate does not follow that leader any more.
 async fn replaced(leader: &Followed, board: &Board, changed: &mut watch::Receiver<()>) {
-    while followed(board).as_ref() == Some(leader) {
+    while board.followed().as_ref() == Some(leader) {
         if changed.changed().await.is_err() {
             return std::future::pending().await;
         }
