@@ -54,7 +54,7 @@ pub(crate) const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";
 
 /// All that a candidate remembers between two steps. A secret: it holds the lease id, tokens, and what secret
 /// files said. Overwritten when it is dropped.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct State(Vec<u8>);
 
 impl State {
@@ -130,6 +130,12 @@ impl fmt::Debug for Request {
     }
 }
 
+impl Default for Role {
+    fn default() -> Self {
+        Self::Undecided
+    }
+}
+
 impl From<http::Response<Bytes>> for Response {
     fn from(response: http::Response<Bytes>) -> Self {
         let header = |(name, value): (&HeaderName, &HeaderValue)| {
@@ -160,7 +166,7 @@ impl From<tenure_core::Failure> for Failure {
 }
 
 /// The result of one step.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// To be handed to the next step. The earlier one is void.
     pub state: State,
@@ -207,24 +213,6 @@ pub struct Report {
 impl Report {
     /// Of a step after which nothing is to be done but the next one.
     pub fn of(role: Role, again_in: Duration) -> Self {
-        Self {
-            state: State::new(Vec::new()),
-            role,
-            ending: None,
-            renewed: false,
-            last_will: None,
-            wind_down: false,
-            wind_down_limit: None,
-            successor: None,
-            promise: None,
-            turns: None,
-            candidates: None,
-            run: None,
-            background: None,
-            problems: Vec::new(),
-            exchanges: Vec::new(),
-            service_time: None,
-            again_in,
-        }
+        Self { role, again_in, ..Self::default() }
     }
 }
