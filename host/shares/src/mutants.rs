@@ -5,10 +5,25 @@
 #[cfg(feature = "mutants")]
 use std::cell::Cell;
 
-/// A rule that is broken.
+/// Defines the seeded bugs, and the list of all of them.
 #[cfg(feature = "mutants")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutant {
+macro_rules! mutants {
+    ($($(#[$rule:meta])* $name:ident,)*) => {
+        /// A rule that is broken.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mutant {
+            $($(#[$rule])* $name,)*
+        }
+
+        impl Mutant {
+            /// All of them.
+            pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
+        }
+    };
+}
+
+#[cfg(feature = "mutants")]
+mutants! {
     /// A member counts after one sign, which may be left of a process that is dead.
     CountsAtOnce,
     /// Members are gone for their silence though the leader's own signs were missing too.
@@ -67,42 +82,6 @@ pub enum Mutant {
     WillOfTheLiving,
     /// A member leaves the deletion of its first sign, and of no later one.
     WillOfFirstSign,
-}
-
-#[cfg(feature = "mutants")]
-impl Mutant {
-    /// All of them.
-    pub const ALL: [Self; 29] = [
-        Self::CountsAtOnce,
-        Self::SilenceOfAll,
-        Self::AgeIgnored,
-        Self::TheirClocks,
-        Self::NeverGone,
-        Self::NotSticky,
-        Self::PlanForgotten,
-        Self::PlanRewritten,
-        Self::PlanUnconditional,
-        Self::PlanNotRead,
-        Self::TakesUnplanned,
-        Self::EndsAtOnce,
-        Self::GivesBeforeStop,
-        Self::SignStays,
-        Self::NotDrained,
-        Self::NotClosed,
-        Self::LostWithoutPlan,
-        Self::ContendsBesideWhole,
-        Self::WorksUnseen,
-        Self::WholeUnseen,
-        Self::StaysWithoutSigns,
-        Self::StaysWithoutRounds,
-        Self::HigherTermStops,
-        Self::NeverBreaks,
-        Self::BreaksAtOnce,
-        Self::ContendsUnread,
-        Self::WillUnconditional,
-        Self::WillOfTheLiving,
-        Self::WillOfFirstSign,
-    ];
 }
 
 #[cfg(feature = "mutants")]
