@@ -107,9 +107,7 @@ impl Content {
             let name = if name == "Content-MD5" && status == 206 { BLOB_MD5 } else { name };
             response.headers.extend(value.map(|value| (name.to_owned(), value.to_owned())));
         }
-        for (name, value) in &self.metadata {
-            response = response.with(&format!("x-ms-meta-{name}"), value.as_str());
-        }
+        response = response.with_metadata(&self.metadata);
         match part {
             Part::Nothing => response.with("Content-Length", length.to_string()),
             Part::Whole => {

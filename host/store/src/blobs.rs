@@ -85,9 +85,7 @@ impl Service {
     pub(super) fn read_metadata(&self, call: &Call<'_>) -> Result<Response, Failure> {
         let content = &self.readable(call)?.content;
         let response = stamped(200, &content.etag, content.modified);
-        Ok(content.metadata.iter().fold(response, |response, (name, value)| {
-            response.with(&format!("x-ms-meta-{name}"), value.as_str())
-        }))
+        Ok(response.with_metadata(&content.metadata))
     }
 
     fn readable(&self, call: &Call<'_>) -> Result<&Blob, Failure> {

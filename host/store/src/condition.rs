@@ -31,14 +31,18 @@ impl Tags {
 }
 
 impl Conditions {
-    /// Of Get Blob and Get Blob Properties: any of them together, and lists of ETags.
-    pub(super) fn of_read(request: &Request) -> Result<Conditions, Failure> {
-        let conditions = Conditions {
+    fn parse(request: &Request) -> Result<Conditions, Failure> {
+        Ok(Conditions {
             matches: tags(request, "if-match")?,
             matches_none: tags(request, "if-none-match")?,
             modified_since: date(request, "if-modified-since")?,
             unmodified_since: date(request, "if-unmodified-since")?,
-        };
+        })
+    }
+
+    /// Of Get Blob and Get Blob Properties: any of them together, and lists of ETags.
+    pub(super) fn of_read(request: &Request) -> Result<Conditions, Failure> {
+        let conditions = Conditions::parse(request)?;
         // Not in the reference; seen of the service in the tests of Azure's command line.
         if conditions.matches_none == Some(Tags::Any) {
             return Err(Code::UnsatisfiableCondition.into());
@@ -48,12 +52,7 @@ impl Conditions {
 
     /// Of all other operations: one of them with one ETag, or the ETag and the date of a pair, where the ETag decides.
     pub(super) fn of_write(request: &Request) -> Result<Conditions, Failure> {
-        let mut conditions = Conditions {
-            matches: tags(request, "if-match")?,
-            matches_none: tags(request, "if-none-match")?,
-            modified_since: date(request, "if-modified-since")?,
-            unmodified_since: date(request, "if-unmodified-since")?,
-        };
+        let mut conditions = Conditions::parse(request)?;
         let listed =
             |tags: &Option<Tags>| matches!(tags, Some(Tags::These(tags)) if tags.len() > 1);
         for (name, tags) in

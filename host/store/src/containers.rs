@@ -46,14 +46,11 @@ impl Service {
 
     pub(super) fn get_container(&self, call: &Call<'_>) -> Result<Response, Failure> {
         let container = self.containers.get(&call.place).ok_or(Code::ContainerNotFound)?;
-        let mut response = stamped(200, &container.etag, container.modified)
+        let response = stamped(200, &container.etag, container.modified)
             .with("x-ms-lease-status", "unlocked")
             .with("x-ms-lease-state", "available")
             .with("x-ms-has-immutability-policy", "false")
             .with("x-ms-has-legal-hold", "false");
-        for (name, value) in &container.metadata {
-            response = response.with(&format!("x-ms-meta-{name}"), value.as_str());
-        }
-        Ok(response)
+        Ok(response.with_metadata(&container.metadata))
     }
 }

@@ -6,7 +6,7 @@ use tenure_azure::LeaseId;
 
 use super::address::Address;
 use super::code::{Code, Failure};
-use super::wire::{MAX_BODY, Request};
+use super::wire::{MAX_BODY, Request, Response};
 
 /// The oldest `x-ms-version` answered; every later one is. The service knows older ones; they sign otherwise.
 pub const OLDEST_VERSION: &str = "2016-05-31";
@@ -22,6 +22,16 @@ const METADATA: &str = "x-ms-meta-";
 const MAX_METADATA: usize = 8 * 1024;
 
 pub(super) type Metadata = Vec<(String, String)>;
+
+impl Response {
+    /// With the metadata of a container or a blob.
+    pub(super) fn with_metadata(mut self, metadata: &Metadata) -> Response {
+        let headers =
+            metadata.iter().map(|(name, value)| (format!("{METADATA}{name}"), value.clone()));
+        self.headers.extend(headers);
+        self
+    }
+}
 
 /// What every operation has: `timeout`, and a length for what is put.
 pub(super) fn common(request: &Request, address: &Address) -> Result<(), Failure> {
