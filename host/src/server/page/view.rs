@@ -237,39 +237,20 @@ impl Span {
 /// How far back lanes show in which something so old is to be seen: a time of which people can name the
 /// quarters, and [`WINDOW`] at least.
 pub fn window(oldest: Duration) -> Duration {
-    const MINUTES: [u64; 23] = {
-        const HOUR: u64 = 60;
-        const DAY: u64 = 24 * HOUR;
-        const WEEK: u64 = 7 * DAY;
-        const YEAR: u64 = 52 * WEEK;
-        [
-            2,
-            4,
-            8,
-            12,
-            20,
-            40,
-            HOUR,
-            2 * HOUR,
-            4 * HOUR,
-            8 * HOUR,
-            12 * HOUR,
-            DAY,
-            2 * DAY,
-            4 * DAY,
-            8 * DAY,
-            12 * DAY,
-            4 * WEEK,
-            8 * WEEK,
-            12 * WEEK,
-            16 * WEEK,
-            YEAR,
-            4 * YEAR,
-            12 * YEAR,
-        ]
-    };
-    let minutes = MINUTES.map(|minutes| Duration::from_secs(60 * minutes));
-    minutes.into_iter().find(|window| oldest <= *window).unwrap_or(minutes[MINUTES.len() - 1])
+    const MINUTE: u64 = 60;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    const WEEK: u64 = 7 * DAY;
+    const LENGTHS: [(u64, &[u64]); 5] = [
+        (MINUTE, &[2, 4, 8, 12, 20, 40]),
+        (HOUR, &[1, 2, 4, 8, 12]),
+        (DAY, &[1, 2, 4, 8, 12]),
+        (WEEK, &[4, 8, 12, 16]),
+        (52 * WEEK, &[1, 4]),
+    ];
+    let lengths = LENGTHS.iter().flat_map(|(unit, counts)| counts.iter().map(move |n| n * unit));
+    let mut windows = lengths.map(Duration::from_secs);
+    windows.find(|window| oldest <= *window).unwrap_or(Duration::from_secs(12 * 52 * WEEK))
 }
 
 /// As a sentence of its own.
