@@ -10,14 +10,13 @@
 //! released but runs out, within 60 s unless `TENURE_LEASE` says otherwise.
 
 mod graph;
-mod order;
 #[cfg(test)]
 mod strip;
 
 use wac_graph::types::{Package, Types};
 
 use crate::component::ELECTION_COMPONENT;
-pub use graph::LEADER_HANDLER;
+pub use crate::contract::LEADER_HANDLER;
 
 /// The election component that posts each turn to `TENURE_HANDLER_URL`: the WIT world `platform`. It runs anywhere as
 /// it is.
@@ -75,7 +74,7 @@ pub fn compose(handler: &[u8]) -> Result<Composed, ComposeError> {
         return Err(ComposeError::NotWasm);
     }
     let (reaches, exports) = world(handler).map_err(ComposeError::Invalid)?;
-    if !exports.iter().any(|name| order::same(name, LEADER_HANDLER)) {
+    if !exports.iter().any(|name| graph::same(name, LEADER_HANDLER)) {
         return Err(ComposeError::NoHandler(exports));
     }
     let bytes = graph::plug(ELECTION_COMPONENT, handler, FILTER).map_err(ComposeError::Misfit)?;

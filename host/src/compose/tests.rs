@@ -46,7 +46,7 @@ fn the_imports_of_a_handler_are_kept() {
     let composed = compose(EXAMPLE_HANDLER).unwrap();
     let (kept, _) = world(&composed.bytes).unwrap();
     for import in &wanted {
-        assert!(kept.iter().any(|kept| order::same(kept, import)), "{import} in {kept:?}");
+        assert!(kept.iter().any(|kept| graph::same(kept, import)), "{import} in {kept:?}");
     }
     assert!(composed.filtered);
     assert_eq!(composed.reaches, wanted);

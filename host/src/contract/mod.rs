@@ -50,7 +50,7 @@ impl Snapshot {
 }
 
 /// The interface by which a handler is called.
-pub(crate) const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";
+pub const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";
 
 /// All that a candidate remembers between two steps. A secret: it holds the lease id, tokens, and what secret
 /// files said. Overwritten when it is dropped.
