@@ -5,13 +5,13 @@
 
 pub(crate) mod bindings;
 mod clock;
-mod listed;
-mod names;
 mod outlook;
 mod words;
 
 use bytes::Bytes;
+use chrono::{DateTime, SecondsFormat};
 use http::{HeaderName, HeaderValue};
+use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;
 use zeroize::Zeroize;
@@ -19,9 +19,6 @@ use zeroize::Zeroize;
 pub(crate) use bindings::{side_blobs, types};
 pub use clock::ClockDifference;
 pub(crate) use clock::ServiceTime;
-pub use listed::{candidate_as_json, seen_lately};
-pub(crate) use names::reason_name;
-pub use names::{class_name, rfc3339};
 pub use outlook::{ComingTurn, EndedTurn, Fares, Outlook, outcome_name};
 pub(crate) use outlook::{local, wall};
 pub use types::{
@@ -215,4 +212,63 @@ impl Report {
     pub fn of(role: Role, again_in: Duration) -> Self {
         Self { role, again_in, ..Self::default() }
     }
+}
+
+/// The name of a reason, as the WIT spells it.
+pub(crate) fn reason_name(reason: EndingReason) -> &'static str {
+    match reason {
+        EndingReason::ValidityEnded => "validity-ended",
+        EndingReason::LeaseLost => "lease-lost",
+        EndingReason::Left => "left",
+        EndingReason::WorkFailed => "work-failed",
+        EndingReason::Resigned => "resigned",
+        EndingReason::HandedOver => "handed-over",
+    }
+}
+
+/// The name of a class of problem, as the WIT spells it.
+pub fn class_name(class: ProblemClass) -> &'static str {
+    match class {
+        ProblemClass::Configuration => "configuration",
+        ProblemClass::UnusableBlob => "unusable-blob",
+        ProblemClass::ForeignLease => "foreign-lease",
+        ProblemClass::Refused => "refused",
+        ProblemClass::Clock => "clock",
+        ProblemClass::Unreachable => "unreachable",
+        ProblemClass::Unavailable => "unavailable",
+        ProblemClass::Nonsense => "nonsense",
+        ProblemClass::LeaseLost => "lease-lost",
+        ProblemClass::Schedule => "schedule",
+        ProblemClass::Work => "work",
+        ProblemClass::Order => "order",
+    }
+}
+
+/// A timestamp of the contract, in nanoseconds since 1970, with as many digits as it needs.
+pub fn rfc3339(nanoseconds: u64) -> String {
+    let time = DateTime::from_timestamp_nanos(i64::try_from(nanoseconds).unwrap_or(i64::MAX));
+    time.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
+/// In nanoseconds: half an hour.
+const LATELY: u64 = 30 * 60 * 1_000_000_000;
+
+/// Whether it was seen in the last half hour: a list is read every ten minutes. `now` is in nanoseconds since 1970.
+#[must_use]
+pub fn seen_lately(candidate: &Listed, now: u64) -> bool {
+    now.saturating_sub(candidate.seen) <= LATELY
+}
+
+/// One object of `candidates` in `tenure status --json`, and of `/candidates`. `now` is in nanoseconds since 1970.
+#[must_use]
+pub fn candidate_as_json(candidate: &Listed, now: u64) -> Value {
+    let Listed { name, address, ready, failover, seen } = candidate;
+    json!({
+        "name": name,
+        "address": address,
+        "ready": ready,
+        "failover_ms": failover.map(|within| within / 1_000_000),
+        "seen": rfc3339(*seen),
+        "ago_ms": now.saturating_sub(*seen) / 1_000_000,
+    })
 }
