@@ -18,15 +18,11 @@
 //! assert!(text.starts_with("BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1;SharedAccessSignature="));
 //! ```
 
-mod text;
-
 use std::fmt;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tenure_azure::shared_key::Key;
-
-pub(super) use text::{account_text, service_text};
 
 /// The version by which tokens are signed unless [`Terms::version`] says otherwise; requests that name none of their
 /// own are answered by it.
@@ -139,6 +135,41 @@ impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(..)")
     }
+}
+
+/// The lines of a service SAS behind the resource: its parameters, decoded, and an empty line for each that is absent. These are
+/// the forms of version 2020-12-06 and later; before, there was no line for the encryption scope (`ses`).
+const SERVICE: [&str; 12] =
+    ["si", "sip", "spr", "sv", "sr", "snapshot", "ses", "rscc", "rscd", "rsce", "rscl", "rsct"];
+
+/// The lines of an account SAS behind the account.
+const ACCOUNT: [&str; 9] = ["sp", "ss", "srt", "st", "se", "sip", "spr", "sv", "ses"];
+
+/// What is signed of a service SAS for what `resource` names: a container, or a container and a blob.
+pub(super) fn service_text<'a>(
+    account: &str,
+    resource: &[&String],
+    value: impl Fn(&str) -> &'a str,
+) -> String {
+    let mut path = format!("/blob/{account}");
+    for part in resource {
+        path.push('/');
+        path.push_str(part);
+    }
+    // The line `snapshot` is for tokens of snapshots alone, so a request for one does not change the text.
+    let value = |name: &str| if name == "snapshot" { "" } else { value(name) };
+    let before = [value("sp"), value("st"), value("se"), &path];
+    before.into_iter().chain(SERVICE.map(value)).collect::<Vec<_>>().join("\n")
+}
+
+/// What is signed of an account SAS. Here the last line ends as well.
+pub(super) fn account_text<'a>(account: &str, value: impl Fn(&str) -> &'a str) -> String {
+    let mut text = format!("{account}\n");
+    for name in ACCOUNT {
+        text.push_str(value(name));
+        text.push('\n');
+    }
+    text
 }
 
 #[cfg(test)]
