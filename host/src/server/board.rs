@@ -175,7 +175,8 @@ impl Board {
 
     /// Returns the state at `now`.
     pub fn summary(&self, now: Duration) -> Summary {
-        let role = self.role(now);
+        let (role, running) = (self.role(now), self.runs(now));
+        let state = self.state();
         Summary {
             election: self.election.clone(),
             leader: role.leader(&self.candidate),
@@ -185,17 +186,12 @@ impl Board {
                 Role::Undecided => "undecided",
                 Role::Left => "left",
             },
-            problem: self.problem(),
-            blocked: self.blocked(),
-            running: self.runs(now),
-            begun: self.stepped_once(),
-            failing: self.is_failing(),
+            problem: state.problem.clone(),
+            blocked: state.blocked.clone(),
+            running,
+            begun: state.stepped,
+            failing: state.failures > 0,
         }
-    }
-
-    /// How the turns of the election go at this moment, by its record.
-    pub(super) fn outlook(&self) -> Outlook {
-        self.state().outlook()
     }
 
     /// When its credential expires, where that is known.
@@ -217,16 +213,6 @@ impl Board {
         })
     }
 
-    /// To whom it hands over.
-    pub(super) fn successor(&self) -> Option<String> {
-        self.state().successor.clone()
-    }
-
-    /// Its newest leadership, when that is over.
-    pub(super) fn ended(&self) -> Option<Ended> {
-        self.state().ended.clone()
-    }
-
     /// Returns the leader that it follows, if that one gave an address.
     pub(super) fn followed(&self) -> Option<Followed> {
         match self.state().role.clone() {
@@ -235,10 +221,5 @@ impl Board {
             }
             _ => None,
         }
-    }
-
-    /// The newest changes, the oldest first.
-    pub(super) fn history(&self) -> Vec<Change> {
-        self.state().history.iter().cloned().collect()
     }
 }

@@ -105,7 +105,7 @@ async fn leader(face: Face, uri: Uri) -> Response<Body> {
     let mut told = json!(news.sent());
     if let Some(told) = told.as_object_mut() {
         told.remove("ended");
-        told.insert("problem".to_owned(), json!(face.board.problem()));
+        told.insert("problem".to_owned(), json!(face.board.state().problem));
     }
     answer(StatusCode::OK, &told)
 }
@@ -135,7 +135,7 @@ fn redirect(role: &Role) -> Response<Body> {
 }
 
 async fn history(face: Face) -> Response<Body> {
-    let told = json!({ "election": face.board.election, "changes": face.board.history() });
+    let told = json!({ "election": face.board.election, "changes": face.board.state().history });
     answer(StatusCode::OK, &told)
 }
 

@@ -71,16 +71,6 @@ impl Board {
         (state.waits, state.heard) = (false, now);
     }
 
-    /// Whether the loop has made its first step.
-    pub(in crate::server) fn stepped_once(&self) -> bool {
-        self.state().stepped
-    }
-
-    /// Whether the newest request came to nothing.
-    pub(in crate::server) fn is_failing(&self) -> bool {
-        self.state().failures > 0
-    }
-
     /// Whether it has just begun: nothing was asked yet, or nothing came of it.
     pub(in crate::server) fn is_new(&self) -> bool {
         let state = self.state();
@@ -119,15 +109,5 @@ impl Board {
             return Readiness::NotReady("the process is not ready yet (--ready-cmd)".to_owned());
         }
         self.readiness(now)
-    }
-
-    /// The newest problem that keeps it from leading and from following, until that is over.
-    pub(in crate::server) fn blocked(&self) -> Option<Told> {
-        self.state().blocked.clone()
-    }
-
-    /// The newest problem since the service answered last.
-    pub(in crate::server) fn problem(&self) -> Option<Told> {
-        self.state().problem.clone()
     }
 }

@@ -105,6 +105,7 @@ impl News {
             _ => None,
         };
         let (valid_for_ms, valid_until) = until.map(|until| instant.until(until)).unzip();
+        let state = board.state();
         let news = Self {
             version: VERSION,
             election: board.election.clone(),
@@ -113,9 +114,9 @@ impl News {
             leader: role.leader(&board.candidate),
             valid_for_ms,
             valid_until,
-            handing_over_to: board.successor(),
-            ended: board.ended(),
-            outlook: board.outlook(),
+            handing_over_to: state.successor.clone(),
+            ended: state.ended.clone(),
+            outlook: state.outlook(),
         };
         (news, until)
     }

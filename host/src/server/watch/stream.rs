@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_lease_is_released_when_the_store_has_answered() {
         let board = board();
-        let released = |board: &Board| board.ended().map(|ended| ended.released);
+        let released = |board: &Board| board.state().ended.as_ref().map(|ended| ended.released);
         board.stepped(&report(leading(), &[Done]), NOW, NOW);
         assert_eq!(released(&board), None);
         // The work does not stop at once.
