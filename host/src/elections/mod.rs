@@ -185,7 +185,7 @@ impl Tenure {
         &self,
         candidate: Runner<ElectionComponent, BootClock>,
     ) -> Result<Handle, CheckError> {
-        candidate.elector().check().await?;
+        candidate.elector.check().await?;
         let (told, role) = watch::channel(Role::default());
         let told = Arc::new(told);
         let mut candidate = seen(candidate.turns_by_default_on(Runtime::current()), told.clone());
@@ -265,16 +265,16 @@ impl Drop for Ended {
     }
 }
 
-/// Tells what the candidate is, beside whatever it tells already.
+/// Makes the candidate show its role in `told`.
 fn seen(
     candidate: Runner<ElectionComponent, BootClock>,
     told: Arc<watch::Sender<Role>>,
 ) -> Runner<ElectionComponent, BootClock> {
-    let (clock, ended) = (candidate.clock().reading(), told.clone());
+    let (clock, ended) = (candidate.clock.reading(), told.clone());
     let leaving = Arc::new(AtomicBool::new(false));
     let leaves = leaving.clone();
     candidate
-        .also_on_report(move |report, taken_at| {
+        .on_report(move |report, taken_at| {
             // It leads on until its turn is over and the lease is released, which nobody else is waited for.
             let over = report.wind_down || leaves.load(Ordering::Relaxed);
             told.send_if_modified(|role| match &report.role {
@@ -282,11 +282,11 @@ fn seen(
                 other => role.becomes(other, taken_at, &clock),
             });
         })
-        .also_on_event(move |event| {
+        .on_event(move |event| {
             // At the end of its validity a step may be under way, and take its time.
             match event {
                 Event::StoodDown { term, .. } => {
-                    ended.send_if_modified(|role| role.ends(Some(*term)))
+                    ended.send_if_modified(|role| role.ends(Some(term)))
                 }
                 Event::Leaving { .. } => {
                     leaving.store(true, Ordering::Relaxed);

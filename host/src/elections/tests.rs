@@ -49,8 +49,8 @@ async fn one_is_left_while_the_others_go_on() {
     assert!(matches!(roles[0].next().await, Some(Role::Left)) && valid[0].passed());
     assert!(roles[0].next().await.is_none());
     let seen = candidate("a");
-    seen.elector().check().await.unwrap();
-    let seen = seen.elector().inspect().await.unwrap().unwrap();
+    seen.elector.check().await.unwrap();
+    let seen = seen.elector.inspect().await.unwrap().unwrap();
     assert_eq!(seen.lease, LeaseState::Available);
     for ((roles, handle), valid) in roles.iter_mut().skip(1).zip(&handles).zip(&valid[1..]) {
         assert!(roles.next().now_or_never().is_none() && !valid.passed());

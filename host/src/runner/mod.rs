@@ -45,9 +45,9 @@ type Observer = dyn Fn(&Report, Duration) + Send + Sync;
 
 /// A candidate: an elector, the handler that it elects, and the clock that both obey.
 pub struct Runner<E, C> {
-    elector: E,
+    pub(crate) elector: E,
     handler: Arc<dyn Handler>,
-    clock: C,
+    pub(crate) clock: C,
     grace: Option<Duration>,
     turns: Option<Handle>,
     ready: watch::Receiver<bool>,
@@ -118,40 +118,9 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         self
     }
 
-    pub(crate) fn elector(&self) -> &E {
-        &self.elector
-    }
-
-    pub(crate) fn clock(&self) -> &C {
-        &self.clock
-    }
-
     /// Runs turns on this runtime, unless another one is set.
     pub(crate) fn turns_by_default_on(mut self, runtime: Handle) -> Self {
         self.turns.get_or_insert(runtime);
-        self
-    }
-
-    /// Calls `events` with each event too, before whoever is called already.
-    pub(crate) fn also_on_event(mut self, events: impl Fn(&Event) + Send + Sync + 'static) -> Self {
-        let before = self.events;
-        self.events = Arc::new(move |event| {
-            events(&event);
-            before(event);
-        });
-        self
-    }
-
-    /// The same with reports.
-    pub(crate) fn also_on_report(
-        mut self,
-        reports: impl Fn(&Report, Duration) + Send + Sync + 'static,
-    ) -> Self {
-        let before = self.reports;
-        self.reports = Arc::new(move |report, taken_at| {
-            reports(report, taken_at);
-            before(report, taken_at);
-        });
         self
     }
 
@@ -163,25 +132,30 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         *self.ready.borrow()
     }
 
-    /// Calls `events` with each [`Event`], at once and in order, in place of what was given before. It must neither
-    /// block nor panic: it is called in the loop that renews the lease and ends the work in time.
+    /// Calls `events` with each [`Event`], at once and in order, before the functions that were given earlier. It must
+    /// neither block nor panic: it is called in the loop that renews the lease and ends the work in time.
     #[must_use]
     pub fn on_event(mut self, events: impl Fn(Event) + Send + Sync + 'static) -> Self {
-        self.events = Arc::new(move |event| {
-            trace::emit(&event);
-            events(event);
+        let earlier = self.events;
+        self.events = Arc::new(move |event: Event| {
+            events(event.clone());
+            earlier(event);
         });
         self
     }
 
-    /// Calls `reports` with each report and the instant that its durations are counted from, before
-    /// the events that follow from it. It must neither block nor panic.
+    /// Calls `reports` with each report and the instant that its durations are counted from, before the functions that
+    /// were given earlier and the events that follow from it. It must neither block nor panic.
     #[must_use]
     pub fn on_report(
         mut self,
         reports: impl Fn(&Report, Duration) + Send + Sync + 'static,
     ) -> Self {
-        self.reports = Arc::new(reports);
+        let earlier = self.reports;
+        self.reports = Arc::new(move |report, taken_at| {
+            reports(report, taken_at);
+            earlier(report, taken_at);
+        });
         self
     }
 

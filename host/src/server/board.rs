@@ -9,8 +9,8 @@ pub use readiness::Told;
 pub(super) use state::{Change, State};
 
 use super::metrics::Metrics;
-use super::role::{Ended, Followed, Leader, Role};
-use crate::contract::{Outlook, Report};
+use super::role::{Followed, Leader, Role};
+use crate::contract::Report;
 use crate::runner::Event;
 use crate::settings::Replacement;
 use chrono::{DateTime, Utc};

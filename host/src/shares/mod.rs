@@ -259,7 +259,7 @@ impl Shares {
             let mut runner = runner;
             let (orders, leave) = place.both();
             let mut leave = pin!(leave);
-            while let Err(error) = runner.elector().check().await {
+            while let Err(error) = runner.elector.check().await {
                 let class = Class::Election(ProblemClass::Configuration);
                 let event = Event::Problem { class, detail: error.to_string() };
                 trace::emit(&event);
