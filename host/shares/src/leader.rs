@@ -240,7 +240,7 @@ impl Leader {
             return None;
         }
         // Until it has looked, the plan may be one that the leader before wrote last.
-        self.planner = self.planner.take().filter(Planner::has_looked);
+        self.planner = self.planner.take().filter(|planner| planner.has_looked);
         let begin = || Planner::begin(&self.own, self.pace, &self.plan);
         self.planner.get_or_insert_with(begin);
         self.asked = now;
@@ -252,7 +252,7 @@ impl Leader {
             return None;
         };
         if self.leaves {
-            planner.leave();
+            planner.leaves = true;
         }
         self.gone = planner.looked(signs, own, self.asked, now);
         self.gone.retain(|(name, _)| *name != self.own);
@@ -319,7 +319,7 @@ impl Leader {
 
     /// The plan is what it should be.
     fn planned(&mut self) -> Option<Ask> {
-        self.left |= self.planner.as_ref().is_some_and(Planner::leaves);
+        self.left |= self.planner.as_ref().is_some_and(|planner| planner.leaves);
         self.gone.pop().map(|(name, tag)| Ask::Remove(name, tag))
     }
 }

@@ -15,9 +15,9 @@ pub(crate) struct Planner {
     own: String,
     pace: Pace,
     /// It is about to leave, and holds nothing.
-    leaves: bool,
+    pub leaves: bool,
     seen: BTreeMap<String, Seen>,
-    has_looked: bool,
+    pub has_looked: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -41,21 +41,6 @@ impl Planner {
             seen.extend(plan.members.iter().map(|member| (member.clone(), Seen::in_plan(pace))));
         }
         Self { own: own.to_owned(), pace, leaves: false, seen, has_looked: false }
-    }
-
-    /// This member is to hold nothing.
-    pub fn leaves(&self) -> bool {
-        self.leaves
-    }
-
-    /// It has seen who is there.
-    pub fn has_looked(&self) -> bool {
-        self.has_looked
-    }
-
-    /// From now on this member is to hold nothing.
-    pub fn leave(&mut self) {
-        self.leaves = true;
     }
 
     /// Takes the signs that a list showed which was asked for and answered then, and the leader's own signs with the instants
