@@ -6,7 +6,7 @@
 //! is refused with 501 (see [`Service`]).
 //!
 //! [`Service::handle`] is a function of its state, the time and the request: no I/O, no clock and no hidden
-//! randomness, so a run can be repeated exactly. [`serve`] and [`Store`] only move bytes and time.
+//! randomness, so a run can be repeated exactly. [`serve_by`] and [`Store`] only move bytes and time.
 //!
 //! ```
 //! use tenure_store::{Account, Now, Request, Service};
@@ -53,7 +53,7 @@ pub use http1::request_head;
 pub use lease::State as LeaseState;
 pub use log::{Entry, Log};
 pub use manual::help;
-pub use server::{Store, run, serve, serve_by, system_clock};
+pub use server::{Store, run, serve_by, system_clock};
 pub use service::Service;
 pub use verb::Verb;
 pub use wire::{Clock, MAX_BODY, Now, Request, Response};

@@ -30,25 +30,12 @@ pub fn system_clock() -> Now {
     Now { elapsed: ORIGIN.elapsed(), wall: chrono::Utc::now() }
 }
 
-/// Serves `service` to everybody who connects, by the machine's clocks, until `shutdown` is done and requests under
-/// way are answered.
+/// Serves `service` to everybody who connects, by `clock`, until `shutdown` is done and requests under way are answered.
+/// [`system_clock`] is the machine's; by one that a test sets, a lease expires without waiting.
 ///
 /// # Errors
 ///
 /// None today; those of accepting are waited out.
-pub async fn serve(
-    listener: TcpListener,
-    service: Arc<Mutex<Service>>,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
-    serve_by(Arc::new(system_clock), listener, service, shutdown).await
-}
-
-/// As [`serve`], by another clock: with one that a test sets, a lease expires without waiting.
-///
-/// # Errors
-///
-/// As [`serve`].
 pub async fn serve_by(
     clock: Clock,
     listener: TcpListener,
