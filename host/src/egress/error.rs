@@ -10,21 +10,19 @@ use std::net::IpAddr;
 use tokio::time::error::Elapsed;
 use wasmtime_wasi_http::Error;
 
-/// A name that may not be resolved to where it points.
+/// Why a connection by a name was not made.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error(
-    "{name} resolves to {address}, an address of this machine, its link-local network or Azure's wire server; to allow \
-     it, give --allow-host that address"
-)]
-pub(super) struct Prohibited {
-    pub(super) name: String,
-    pub(super) address: IpAddr,
+pub(super) enum NotFound {
+    /// The name could not be resolved.
+    #[error("{0}")]
+    Unresolved(String),
+    /// The name may not be resolved to where it points.
+    #[error(
+        "{name} resolves to {address}, an address of this machine, its link-local network or Azure's wire server; to \
+         allow it, give --allow-host that address"
+    )]
+    Prohibited { name: String, address: IpAddr },
 }
-
-/// A name that could not be resolved.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct Unresolved(pub(super) String);
 
 type Cause<'a> = &'a (dyn StdError + 'static);
 
@@ -38,7 +36,7 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
     if find::<Over>(error).is_some() {
         return Error::HttpRequestDenied;
     }
-    if find::<Prohibited>(error).is_some() {
+    if matches!(find(error), Some(NotFound::Prohibited { .. })) {
         return Error::DestinationIpProhibited;
     }
     // Names are not resolved and connections not made then, although neither is at fault.
@@ -49,7 +47,8 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
         return translate_tls(tls);
     }
     let pooled = find::<reqwest::Error>(error);
-    if find::<Unresolved>(error).is_some() || pooled.is_some_and(reqwest::Error::is_dns) {
+    let is_unresolved = matches!(find(error), Some(NotFound::Unresolved(_)));
+    if is_unresolved || pooled.is_some_and(reqwest::Error::is_dns) {
         return Error::DnsError { rcode: Some(innermost(error)), info_code: None };
     }
     // One that wraps another says less than that.

@@ -3,7 +3,7 @@
 use super::body::{OfTurn, Streamed};
 use super::budget::{Budget, CHUNK, Charge, Charged, OPEN_BODY, weight};
 use super::client::CONNECT;
-use super::error::{Prohibited, find, translate, translate_proxied};
+use super::error::{NotFound, find, translate, translate_proxied};
 use super::permit::Permit;
 use super::place::Place;
 use super::turn::{Connections, Courier, Queued, READ_AHEAD};
@@ -288,7 +288,7 @@ impl Gate {
             // Whatever became of the connection: this is why.
             return Error::HttpRequestDenied;
         }
-        if let Some(prohibited) = find::<Prohibited>(error) {
+        if let Some(prohibited @ NotFound::Prohibited { .. }) = find(error) {
             (self.tell)(format!("a request was refused: {prohibited}"));
         }
         translate(error)

@@ -5,7 +5,7 @@
 //! at a time, of all its turns together, and those who ask for one name share one look-up. The
 //! election's requests use the runtime's own threads, which no handler can fill.
 
-use super::error::{Prohibited, Unresolved};
+use super::error::NotFound;
 use super::names::Names;
 use super::place::{Place, place};
 use crate::causes::BoxError;
@@ -46,13 +46,6 @@ impl Directory for Machine {
 }
 
 type Found = Result<Vec<SocketAddr>, NotFound>;
-
-/// Why a name leads nowhere.
-#[derive(Clone, Debug)]
-pub(super) enum NotFound {
-    Unresolved(Unresolved),
-    Prohibited(Prohibited),
-}
 
 /// The look-ups of one handler. Clones share them.
 #[derive(Clone)]
@@ -153,7 +146,7 @@ impl Shared {
                 unresolved(&format!("this machine's own addresses cannot be read: {error}"))
             })?,
         };
-        self.names.judge(name, found, &own).map_err(NotFound::Prohibited)
+        self.names.judge(name, found, &own)
     }
 
     fn under_way(&self) -> MutexGuard<'_, HashMap<String, UnderWay>> {
@@ -162,7 +155,7 @@ impl Shared {
 }
 
 fn unresolved(why: &impl ToString) -> NotFound {
-    NotFound::Unresolved(Unresolved(why.to_string()))
+    NotFound::Unresolved(why.to_string())
 }
 
 /// Ends a look-up, however it ends: frees the places of those who asked, and its own.
@@ -189,13 +182,7 @@ impl Service<Name> for Lookups {
 
     fn call(&mut self, name: Name) -> Self::Future {
         let (lookups, place) = (self.clone(), place());
-        Box::pin(async move {
-            match lookups.find(name.as_str(), place).await {
-                Ok(found) => Ok(found.into_iter()),
-                Err(NotFound::Unresolved(error)) => Err(error.into()),
-                Err(NotFound::Prohibited(error)) => Err(error.into()),
-            }
-        })
+        Box::pin(async move { Ok(lookups.find(name.as_str(), place).await?.into_iter()) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which addresses a name may stand for.
 
-use super::error::Prohibited;
+use super::error::NotFound;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Azure's wire server: every virtual machine reaches it, and it tells what only the machine's agent
@@ -26,12 +26,12 @@ impl Names {
         name: &str,
         found: Vec<SocketAddr>,
         own: &[IpAddr],
-    ) -> Result<Vec<SocketAddr>, Prohibited> {
+    ) -> Result<Vec<SocketAddr>, NotFound> {
         let prohibits = |address: &SocketAddr| self == Self::OfOthers && is_near(address.ip(), own);
         let (near, far): (Vec<_>, Vec<_>) = found.into_iter().partition(prohibits);
         match near.first() {
             Some(address) if far.is_empty() => {
-                Err(Prohibited { name: name.to_owned(), address: address.ip() })
+                Err(NotFound::Prohibited { name: name.to_owned(), address: address.ip() })
             }
             _ => Ok(far),
         }
@@ -77,7 +77,7 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
 mod tests {
     use super::*;
 
-    fn judged(address: &str, own: &[&str]) -> Result<Vec<SocketAddr>, Prohibited> {
+    fn judged(address: &str, own: &[&str]) -> Result<Vec<SocketAddr>, NotFound> {
         let own: Vec<_> = own.iter().map(|own| own.parse().unwrap()).collect();
         let found = vec![SocketAddr::new(address.parse().unwrap(), 0)];
         Names::OfOthers.judge("name", found, &own)

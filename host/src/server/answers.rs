@@ -37,8 +37,7 @@ pub(super) fn shown(kind: &'static str, text: impl Into<Body>) -> Response<Body>
 
 /// Whether a word is in the query, with or without a value.
 pub(super) fn has(uri: &Uri, word: &str) -> bool {
-    let words = uri.query().unwrap_or_default().split('&');
-    words.map(|pair| pair.split('=').next().unwrap_or_default()).any(|name| name == word)
+    value(uri, word).is_some()
 }
 
 /// What a form of that query has by this name.
