@@ -119,8 +119,8 @@ impl Clock for BootClock {
 
 #[cfg(target_os = "linux")]
 mod system {
+    use super::shared::now as boottime;
     use super::timer::Timer;
-    use rustix::time::{ClockId, clock_gettime};
     use std::fmt;
     use std::sync::{Arc, LazyLock};
     use std::time::Duration;
@@ -155,12 +155,6 @@ mod system {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.debug_struct("System").field("origin", &*ORIGIN).finish_non_exhaustive()
         }
-    }
-
-    pub(super) fn boottime() -> Duration {
-        let time = clock_gettime(ClockId::Boottime);
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
     }
 }
 

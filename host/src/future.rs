@@ -1,6 +1,23 @@
-//! Futures whose type has no name.
+//! Futures that several modules need.
 
+use std::future::pending;
 use std::pin::Pin;
+use tokio::sync::watch;
 
 /// A future on the heap.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Waits until `flag` is true: forever, if its sender is dropped before.
+pub(crate) async fn becomes_true(flag: &mut watch::Receiver<bool>) {
+    if flag.wait_for(|flag| *flag).await.is_err() {
+        pending().await
+    }
+}
+
+/// Waits for `future`: forever, if there is none.
+pub(crate) async fn if_any<F: Future + Unpin>(future: Option<&mut F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => pending().await,
+    }
+}

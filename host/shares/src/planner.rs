@@ -17,6 +17,7 @@ pub(crate) struct Planner {
     /// It is about to leave, and holds nothing.
     pub leaves: bool,
     seen: BTreeMap<String, Seen>,
+    /// It has seen who is there.
     pub has_looked: bool,
 }
 

@@ -159,7 +159,7 @@ impl Waits {
         while let Ok(mut ready) = self.0.timer.readable().await {
             // Before anybody sets it again, so that nothing is missed.
             ready.clear_ready();
-            self.0.wake(super::system::boottime());
+            self.0.wake(super::shared::now());
         }
     }
 }
@@ -213,7 +213,7 @@ impl Drop for Sleep<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::system::boottime;
+    use crate::clock::shared::now as boottime;
     use futures_util::FutureExt as _;
     use tokio::runtime::Builder;
     use tokio::time::timeout;

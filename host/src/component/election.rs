@@ -368,7 +368,7 @@ impl ElectionComponent {
 
     /// How long the last step waited for its turn before it began. None: it has not begun.
     pub fn waited(&self) -> Option<Duration> {
-        self.last().waited()
+        self.last().waited
     }
 
     /// The election, and the candidate's name; empty where they are not set.
@@ -382,7 +382,7 @@ impl ElectionComponent {
 
     /// How soon a step must begin that is asked for at `now`.
     fn urgency(&self, now: Duration) -> Urgency {
-        let left = self.last().holds_until().map(|end| end.saturating_sub(now));
+        let left = self.last().holds_until.map(|end| end.saturating_sub(now));
         // In the time of this machine, which all candidates share, whatever their clocks count from.
         let end = left.and_then(|left| Instant::now().checked_add(left));
         end.map_or(Urgency::Other, Urgency::Leader)

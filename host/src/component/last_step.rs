@@ -13,9 +13,9 @@ const LATE: Duration = Duration::from_millis(250);
 #[derive(Default)]
 pub(super) struct LastStep {
     /// How long it waited for others before it began; none before that.
-    waited: Option<Duration>,
+    pub waited: Option<Duration>,
     /// Until when the candidate leads by its report, or has to have won with the lease that it acquired.
-    holds_until: Option<Duration>,
+    pub holds_until: Option<Duration>,
     /// When the next one is due by its report.
     due: Duration,
     /// How late it began as that of a candidate with a lease, where that is to be told.
@@ -62,14 +62,6 @@ impl LastStep {
     /// It came to nothing, and the candidate to its end.
     pub(super) fn failed(&mut self) {
         (self.holds_until, self.leads) = (None, None);
-    }
-
-    pub(super) fn waited(&self) -> Option<Duration> {
-        self.waited
-    }
-
-    pub(super) fn holds_until(&self) -> Option<Duration> {
-        self.holds_until
     }
 }
 
@@ -134,9 +126,9 @@ mod tests {
     #[test]
     fn a_leader_is_late_when_an_eighth_of_its_time_is_gone() {
         let mut step = after(leading(), ZERO, 10 * MS);
-        assert_eq!(step.holds_until(), Some(12_000 * MS));
+        assert_eq!(step.holds_until, Some(12_000 * MS));
         assert_eq!(step.began(4_900 * MS, 5_000 * MS), None);
-        assert_eq!(step.waited(), Some(100 * MS));
+        assert_eq!(step.waited, Some(100 * MS));
         assert_eq!(step.began(4_000 * MS, 5_001 * MS), Some(1_001 * MS));
         // It was asked for before it was due, for an event.
         assert_eq!(step.began(2_000 * MS, 2_001 * MS), None);
@@ -155,7 +147,7 @@ mod tests {
         let mut step = LastStep::default();
         let again_in = 1_000 * 1_000_000;
         step.reported(&types::Report { wins_within, again_in, ..report() }, 100 * MS, 200 * MS);
-        assert_eq!(step.holds_until(), Some(12_100 * MS));
+        assert_eq!(step.holds_until, Some(12_100 * MS));
         assert_eq!(step.began(1_100 * MS, 2_400 * MS), None);
         assert_eq!(step.began(1_100 * MS, 2_500 * MS), Some(1_400 * MS));
     }

@@ -3,6 +3,7 @@
 //! The candidates of a process share it, with their requests and timers: what one of them does needs no other thread to
 //! wake up. Turns, pages and collectors are elsewhere, so that nothing that they compute holds up a renewal.
 
+use crate::future::becomes_true;
 use std::any::Any;
 use std::future::poll_fn;
 use std::io;
@@ -94,7 +95,7 @@ impl Tasks {
 
     /// Completes when all are to leave.
     pub async fn asked(&self) {
-        asked(&mut self.leave.subscribe()).await;
+        becomes_true(&mut self.leave.subscribe()).await;
     }
 
     /// Has all leave.
@@ -180,27 +181,20 @@ impl Leave {
     /// Completes when the task is to leave.
     pub async fn asked(mut self) {
         select! {
-            () = asked(&mut self.own) => {}
-            () = asked(&mut self.all) => {}
+            () = becomes_true(&mut self.own) => {}
+            () = becomes_true(&mut self.all) => {}
         }
     }
 
     /// Completes when the task was told so itself: whoever added it has it leave in its turn.
     pub async fn asked_itself(mut self) {
-        asked(&mut self.own).await;
+        becomes_true(&mut self.own).await;
     }
 
     /// Whether the task alone is to leave, while others go on.
     #[must_use]
     pub fn is_alone(&self) -> bool {
         *self.own.borrow() && !*self.all.borrow()
-    }
-}
-
-/// Never completes when nobody is left to ask.
-async fn asked(leave: &mut watch::Receiver<bool>) {
-    if leave.wait_for(|leave| *leave).await.is_err() {
-        std::future::pending().await
     }
 }
 

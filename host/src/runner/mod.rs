@@ -21,7 +21,8 @@ pub use order::Order;
 use crate::clock::Clock;
 use crate::component::ComponentError;
 use crate::contract::{Event as Word, Failure, Report, Response, State};
-use crate::handler::{BoxFuture, Handler, TurnEnd};
+use crate::future::{BoxFuture, becomes_true, if_any};
+use crate::handler::{Handler, TurnEnd};
 use candidate::Candidate;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -202,7 +203,8 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         mut leave: Pin<&mut impl Future<Output = ()>>,
         orders: &mut mpsc::Receiver<Order>,
     ) {
-        let mut ready = pin!(becomes_true(self.ready.clone()));
+        let mut readiness = self.ready.clone();
+        let mut ready = pin!(becomes_true(&mut readiness));
         let mut step: Option<Step<'_>> = None;
         // A request beside the steps.
         let mut beside: Option<BoxFuture<'_, Result<Response, Failure>>> = None;
@@ -227,8 +229,8 @@ impl<E: Elector, C: Clock> Runner<E, C> {
                 () = &mut ready, if candidate.gets_ready() => Happened::Ready,
                 Some(order) = orders.recv() => Happened::Ordered(order),
                 end = seen_stopped(&mut candidate.turn) => Happened::TurnEnded(end),
-                result = finished(&mut step) => Happened::Stepped(Box::new(result)),
-                answer = answered(&mut beside) => Happened::Answered(answer),
+                result = if_any(step.as_mut().map(|step| &mut step.future)) => Happened::Stepped(Box::new(result)),
+                answer = if_any(beside.as_mut()) => Happened::Answered(answer),
                 () = self.hints.notified() => Happened::Hinted,
                 () = self.clock.sleep_until(wake) => continue,
             };
@@ -310,29 +312,6 @@ enum Happened {
     TurnEnded(TurnEnd),
     Stepped(Box<Result<Report, ComponentError>>),
     Answered(Result<Response, Failure>),
-}
-
-/// Never completes when nobody is left to say so.
-async fn becomes_true(mut ready: watch::Receiver<bool>) {
-    if ready.wait_for(|ready| *ready).await.is_err() {
-        std::future::pending().await
-    }
-}
-
-async fn finished(step: &mut Option<Step<'_>>) -> Result<Report, ComponentError> {
-    match step {
-        Some(step) => (&mut step.future).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn answered(
-    beside: &mut Option<BoxFuture<'_, Result<Response, Failure>>>,
-) -> Result<Response, Failure> {
-    match beside {
-        Some(answer) => answer.await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Completes when nothing of the turn runs any more; never, when there is none.

@@ -1,6 +1,7 @@
 //! A coordinating candidate or one of a share, as the member knows it that began it, and the place that it is given.
 
 use crate::contract::{Report, Role};
+use crate::future::becomes_true;
 use crate::runner::Order;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -170,14 +171,7 @@ impl Place {
 
     /// Orders as they come, and what completes when the candidate is to leave.
     pub(super) fn both(&mut self) -> (&mut mpsc::Receiver<Order>, impl Future<Output = ()>) {
-        let leave = &mut self.leave;
-        let leave = async {
-            // Whoever is gone asks for nothing.
-            if leave.wait_for(|leave| *leave).await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        };
-        (&mut self.orders, leave)
+        (&mut self.orders, becomes_true(&mut self.leave))
     }
 }
 
