@@ -127,6 +127,7 @@ impl fmt::Debug for Request {
     }
 }
 
+#[allow(clippy::derivable_impls, reason = "the type is generated")]
 impl Default for Role {
     fn default() -> Self {
         Self::Undecided
