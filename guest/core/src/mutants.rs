@@ -12,10 +12,25 @@ use core::cell::Cell;
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::{ETag, Operation};
 
-/// A rule of the protocol that is broken.
+/// Defines the seeded bugs, and the list of all of them.
 #[cfg(feature = "mutants")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutant {
+macro_rules! mutants {
+    ($($(#[$rule:meta])* $name:ident,)*) => {
+        /// A rule of the protocol that is broken.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mutant {
+            $($(#[$rule])* $name,)*
+        }
+
+        impl Mutant {
+            /// All of them.
+            pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
+        }
+    };
+}
+
+#[cfg(feature = "mutants")]
+mutants! {
     /// Validity counts from the answer instead of the request.
     ValidityFromAnswer,
     /// The lease is released while the handler still runs.
@@ -152,81 +167,6 @@ pub enum Mutant {
     GraceNotTakenBack,
     /// A release without an answer is not sent again.
     ReleaseNotRepeated,
-}
-
-#[cfg(feature = "mutants")]
-impl Mutant {
-    /// All of them.
-    pub const ALL: [Self; 68] = [
-        Self::ValidityFromAnswer,
-        Self::ReleaseBeforeStop,
-        Self::HandOverBeforeStop,
-        Self::SuccessorDoesNotAcquire,
-        Self::SuccessorOnlyRenews,
-        Self::HandOverForgotten,
-        Self::AnnouncementIsStale,
-        Self::SuccessorOrNobody,
-        Self::AnnouncementNotTakenBack,
-        Self::LeaseIdNotCompared,
-        Self::LeaseIdAdopted,
-        Self::TermWithoutCondition,
-        Self::AcquireWithoutCondition,
-        Self::SecondNotWaitedOut,
-        Self::UnsureAcquireForgotten,
-        Self::TermFromRecordAlone,
-        Self::DeadlineIgnored,
-        Self::WorkNotStopped,
-        Self::LateRenewalAdopted,
-        Self::ResumedAfterRelease,
-        Self::NothingClaimed,
-        Self::OutcomeNotRecorded,
-        Self::OutcomeWaitsForClaim,
-        Self::OutcomeNeverRides,
-        Self::ClaimWithoutCondition,
-        Self::SlotsInLocalTime,
-        Self::ClaimNotAwaited,
-        Self::RunsAgain,
-        Self::UnfinishedIsLeft,
-        Self::NeverAbandoned,
-        Self::MissedForgotten,
-        Self::StopsWhenRefused,
-        Self::RarePolls,
-        Self::BreakWithoutCondition,
-        Self::BeatWithoutCondition,
-        Self::PromiseFromLook,
-        Self::OwnPromise,
-        Self::PromiseFromAnswer,
-        Self::RenewalExtendsPromise,
-        Self::LeadsBeforeFirstWrite,
-        Self::TimerNotRestarted,
-        Self::PromiseByTheFasterClock,
-        Self::BeatNumberReused,
-        Self::WillOfAnyLease,
-        Self::WillBeforeStop,
-        Self::HintsWithoutLimit,
-        Self::HintIgnored,
-        Self::ListsOnlyItself,
-        Self::TriggerForgotten,
-        Self::OrdersUnseen,
-        Self::TransferObeyedAgain,
-        Self::TransferOfAnyTerm,
-        Self::TransferWithoutOutcome,
-        Self::PlacingDropsOthers,
-        Self::AnnouncementOfAnyTerm,
-        Self::SuccessorKeepsLeaseId,
-        Self::HandsOverThoughNotReady,
-        Self::AnnouncementWithoutCondition,
-        Self::TriggerInstantIgnored,
-        Self::TriggerIdsForgotten,
-        Self::TurnWithoutLimit,
-        Self::StalledLeaderStays,
-        Self::CoolDownIgnored,
-        Self::TrapIgnored,
-        Self::BeatsOnVersionedAccount,
-        Self::WorkOutlastsHandover,
-        Self::GraceNotTakenBack,
-        Self::ReleaseNotRepeated,
-    ];
 }
 
 #[cfg(feature = "mutants")]
