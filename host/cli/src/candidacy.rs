@@ -3,7 +3,7 @@
 use super::configuration::{Configuration, expiry};
 use super::coordination::{Coordination, no_work};
 use super::handler;
-use super::log::Log;
+use super::log::{Log, Whose};
 use super::ready;
 use super::settings::Vocabulary;
 use super::settings::table::{GRACE, READY_CMD};
@@ -297,8 +297,8 @@ fn told_of(replacement: Replacement, configuration: &Configuration) -> String {
 
 /// What this candidate shows of itself.
 fn board(configuration: &Configuration, clock: &BootClock) -> Board {
-    let setting = |name| configuration.settings.get(name).unwrap_or_default();
-    let board = Board::new(setting(names::ELECTION), setting(names::NAME), clock.now());
+    let Whose { election, candidate } = configuration.whose();
+    let board = Board::new(&election, &candidate, clock.now());
     let settings = configuration.settings.clone();
     // The file that holds it may be replaced.
     let board = match expiry(&settings) {

@@ -1,32 +1,26 @@
 //! `tenure compose`: an election and a handler in one component.
 
 use super::args::ComposeArguments;
-use super::output::{fail, print};
-use std::fmt::Write as _;
+use super::output::{CommandResult, fail, print};
+use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use tenure::compose::{self, Composed};
 
-pub(super) fn compose(arguments: &ComposeArguments) -> ExitCode {
+pub(super) fn compose(arguments: &ComposeArguments) -> CommandResult {
     let ComposeArguments { handler, output, force } = arguments;
-    let bytes = match std::fs::read(handler) {
-        Ok(bytes) => bytes,
-        Err(error) => return fail(format_args!("{}: {error}", handler.display())),
-    };
-    let composed = match compose::compose(&bytes) {
-        Ok(composed) => composed,
-        Err(error) => return fail(format_args!("{}: {error}", handler.display())),
-    };
-    match write(output, &composed.bytes, *force) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            return fail(format_args!("{} exists already; --force replaces it", output.display()));
+    let unusable = |error: &dyn Display| fail(format_args!("{}: {error}", handler.display()));
+    let bytes = std::fs::read(handler).map_err(|error| unusable(&error))?;
+    let composed = compose::compose(&bytes).map_err(|error| unusable(&error))?;
+    write(output, &composed.bytes, *force).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            fail(format_args!("{} exists already; --force replaces it", output.display()))
         }
-        Err(error) => return fail(format_args!("{}: {error}", output.display())),
-    }
+        _ => fail(format_args!("{}: {error}", output.display())),
+    })?;
     print(&summary(output, &composed));
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }
 
 /// All of it or nothing: under another name first.

@@ -1,7 +1,7 @@
 //! `tenure demo`: an election to watch.
 
 use super::args::DemoArguments;
-use super::output::{eprint, fail, print};
+use super::output::{CommandResult, eprint, fail, print};
 use super::signals::Signals;
 use super::terminal::colour_wanted;
 use std::process::ExitCode;
@@ -13,26 +13,24 @@ const FAILED: u8 = 1;
 /// As shells report the end by SIGINT.
 const INTERRUPTED: u8 = 130;
 
-pub(super) async fn demo(arguments: &DemoArguments) -> ExitCode {
-    let mut signals = match Signals::new() {
-        Ok(signals) => signals,
-        Err(error) => return fail(format_args!("signals cannot be handled: {error}")),
-    };
+pub(super) async fn demo(arguments: &DemoArguments) -> CommandResult {
+    let mut signals = Signals::new().map_err(fail)?;
     let DemoArguments { candidates, page } = *arguments;
     let options = Options { candidates, page, colour: colour_wanted(), say: print };
-    let (problem, code) = match tenure_demo::demo(&options, signals.next()).await {
-        Ok(End::Played | End::Unread) => return ExitCode::SUCCESS,
-        Ok(End::Interrupted) => {
-            ("\ntenure: interrupted; all candidates have ended\n".to_owned(), INTERRUPTED)
-        }
-        Ok(End::Failed(problem)) => (format!("\ntenure: {problem}\n"), FAILED),
-        Err(Problem::NotSetUp(error)) => {
-            return fail(format_args!("the demo could not be set up: {error}"));
-        }
-        Err(Problem::BrokeOff(error)) => {
-            (format!("tenure: the demo could not go on: {error}\n"), FAILED)
-        }
-    };
+    let (problem, code) =
+        match tenure_demo::demo(&options, async { _ = signals.next().await }).await {
+            Ok(End::Played | End::Unread) => return Ok(ExitCode::SUCCESS),
+            Ok(End::Interrupted) => {
+                ("\ntenure: interrupted; all candidates have ended\n".to_owned(), INTERRUPTED)
+            }
+            Ok(End::Failed(problem)) => (format!("\ntenure: {problem}\n"), FAILED),
+            Err(Problem::NotSetUp(error)) => {
+                return Err(fail(format_args!("the demo could not be set up: {error}")));
+            }
+            Err(Problem::BrokeOff(error)) => {
+                (format!("tenure: the demo could not go on: {error}\n"), FAILED)
+            }
+        };
     eprint(problem);
-    ExitCode::from(code)
+    Ok(ExitCode::from(code))
 }

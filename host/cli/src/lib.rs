@@ -56,12 +56,12 @@ mod version;
 
 use args::{Arguments, Command};
 use clap::FromArgMatches as _;
-use output::{exit_code, fail_for_now};
+use output::{CommandResult, exit_code, fail_for_now};
 use settings::CommandLine;
 use settings::table::TABLE;
 use std::process::ExitCode;
 use supervisor::Part;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 
 /// Runs the program with the arguments and the environment of this process.
 pub fn main() -> ExitCode {
@@ -92,33 +92,27 @@ fn obey() -> ExitCode {
     let line = given.subcommand().map(|(name, options)| CommandLine::of(TABLE, name, options));
     let line = &line.unwrap_or_default();
     match command {
-        Command::Run => with_runtime(2, |runtime| runtime.block_on(run::run(line, supervised))),
-        Command::Observe => with_runtime(2, |runtime| runtime.block_on(run::observe(line))),
+        Command::Run => on_runtime(2, fail_for_now, run::run(line, supervised)),
+        Command::Observe => on_runtime(2, fail_for_now, run::observe(line)),
         #[cfg(unix)]
-        Command::Lock => {
-            let lock = |runtime: &Runtime| runtime.block_on(lock::lock(line, supervised));
-            with_runtime_or(lock::failed, 2, lock)
-        }
-        Command::Check => with_runtime(2, |runtime| runtime.block_on(check::check(line))),
-        Command::Status => with_runtime(1, |runtime| runtime.block_on(status::status(line))),
-        Command::Reshare => with_runtime(1, |runtime| runtime.block_on(repair::reshare(line))),
-        Command::ResetSlot => with_runtime(1, |runtime| runtime.block_on(repair::reset_slot(line))),
-        Command::Transfer => with_runtime(1, |runtime| runtime.block_on(orders::transfer(line))),
-        Command::Trigger => with_runtime(1, |runtime| runtime.block_on(orders::trigger(line))),
-        Command::Break => with_runtime(1, |runtime| runtime.block_on(repair::break_lease(line))),
+        Command::Lock => on_runtime(2, lock::failed, lock::lock(line, supervised)),
+        Command::Check => on_runtime(2, fail_for_now, check::check(line)),
+        Command::Status => on_runtime(1, fail_for_now, status::status(line)),
+        Command::Reshare => on_runtime(1, fail_for_now, repair::reshare(line)),
+        Command::ResetSlot => on_runtime(1, fail_for_now, repair::reset_slot(line)),
+        Command::Transfer => on_runtime(1, fail_for_now, orders::transfer(line)),
+        Command::Trigger => on_runtime(1, fail_for_now, orders::trigger(line)),
+        Command::Break => on_runtime(1, fail_for_now, repair::break_lease(line)),
         #[cfg(unix)]
         Command::Supervise(arguments) => supervise::supervise(arguments),
-        Command::Store(arguments) => {
-            with_runtime(2, |runtime| runtime.block_on(store::store(&arguments)))
-        }
+        Command::Store(arguments) => on_runtime(2, fail_for_now, store::store(&arguments)),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::man(&arguments),
         Command::Compose(arguments) => compose::compose(&arguments),
         #[cfg(feature = "demo")]
-        Command::Demo(arguments) => {
-            with_runtime(2, |runtime| runtime.block_on(demo::demo(&arguments)))
-        }
+        Command::Demo(arguments) => on_runtime(2, fail_for_now, demo::demo(&arguments)),
     }
+    .unwrap_or_else(|code| code)
 }
 
 /// What was typed was not understood, or asked for help.
@@ -133,22 +127,17 @@ fn misused(error: clap::Error, is_lock: bool) -> ExitCode {
     error.exit()
 }
 
-fn with_runtime(workers: usize, program: impl FnOnce(&Runtime) -> ExitCode) -> ExitCode {
-    with_runtime_or(fail_for_now, workers, program)
-}
-
-fn with_runtime_or(
-    failed: fn(String) -> ExitCode,
+/// Runs a command on so many threads, or tells `failed` why there are none.
+fn on_runtime(
     workers: usize,
-    program: impl FnOnce(&Runtime) -> ExitCode,
-) -> ExitCode {
-    match Builder::new_multi_thread().worker_threads(workers).enable_all().build() {
-        Ok(runtime) => {
-            let code = program(&runtime);
-            // Name resolution under way must not hold up the end.
-            runtime.shutdown_background();
-            code
-        }
-        Err(error) => failed(format!("the program could not be started: {error}")),
-    }
+    failed: fn(String) -> ExitCode,
+    command: impl Future<Output = CommandResult>,
+) -> CommandResult {
+    let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    let runtime =
+        runtime.map_err(|error| failed(format!("the program could not be started: {error}")))?;
+    let ended = runtime.block_on(command);
+    // Name resolution under way must not hold up the end.
+    runtime.shutdown_background();
+    ended
 }

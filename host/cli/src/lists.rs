@@ -10,7 +10,7 @@ use super::log::Log;
 use super::process::{Handle, Process};
 use super::settings::table::ELECTION;
 use super::settings::{Given, Pattern};
-use super::signals::ReloadSignal;
+use super::signals::Signals;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::panic::resume_unwind;
@@ -106,14 +106,14 @@ impl Lists {
     }
 
     /// Follows them. Never ends.
-    pub(super) async fn follow(&mut self, process: &Arc<Process>, reload: &mut ReloadSignal) {
+    pub(super) async fn follow(&mut self, process: &Arc<Process>, reload: &mut Signals) {
         let patterns: Vec<_> = self.each.iter().map(|list| list.pattern.clone()).collect();
         let follows = patterns.iter().any(|pattern| pattern.file.is_some());
         let mut look = pin!(look(Duration::ZERO, patterns.clone()));
         loop {
             select! {
                 // It may be in the middle of a change, as at any other time.
-                () = reload.next() => self.each.iter_mut().for_each(|list| list.read = None),
+                _ = reload.next() => self.each.iter_mut().for_each(|list| list.read = None),
                 seen = &mut look, if follows => {
                     for (number, seen) in seen.into_iter().enumerate() {
                         if self.each[number].is_due(seen) {

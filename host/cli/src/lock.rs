@@ -11,10 +11,10 @@ use super::engine;
 use super::judged::{Shared, leave_wills, outside};
 use super::lock_codes::{BY_SIGNAL, FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND};
 use super::log::{Log, Output};
-use super::output::{eprint, fail};
+use super::output::{CommandResult, eprint, fail};
 use super::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
 use super::settings::{CommandLine, Elections};
-use super::signals::{Numbered, REPEATED};
+use super::signals::{REPEATED, Signals};
 use super::supervisor::Supervised;
 use super::telemetry::Telemetry;
 use obstacle::{Hindrance, Obstacle};
@@ -66,25 +66,21 @@ enum Course {
     Interrupted(i32),
 }
 
-pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, String>) -> ExitCode {
-    let mut signals = match Numbered::unless_ignored(&HANDED_ON) {
-        Ok(signals) => signals,
-        Err(error) => return failed(format_args!("signals cannot be handled: {error}")),
-    };
-    let engine = match engine::logged() {
-        Ok(engine) => engine,
-        Err(failure) => return failed(failure),
-    };
+pub(super) async fn lock(
+    line: &CommandLine,
+    supervised: Result<Supervised, String>,
+) -> CommandResult {
+    let mut signals = Signals::unless_ignored(&HANDED_ON)
+        .map_err(|error| failed(format_args!("signals cannot be handled: {error}")))?;
+    let engine = engine::logged().map_err(failed)?;
     let clock = BootClock::new();
     let attached = Arc::new(Attached::default());
     let mut configuration = Configuration::of_lock(line, attached.clone());
     let wait = Wait::of(&mut configuration);
     let style = configuration.log_style(Output::Stderr);
     let all = [&LOG, &LOG_LEVEL].iter().any(|setting| configuration.given.is_by_option(setting));
-    let (log, written) = match Log::start(style) {
-        Ok(started) => started,
-        Err(error) => return failed(format_args!("the log cannot be written: {error}")),
-    };
+    let (log, written) = Log::start(style)
+        .map_err(|error| failed(format_args!("the log cannot be written: {error}")))?;
     let whose = configuration.whose();
     let log = log.problems_only(!all).of(&whose);
     let link = supervised.as_ref().map_err(Clone::clone);
@@ -95,9 +91,8 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
     }
     descriptors::make_room(1);
     let outside = outside(&engine, &clock, &mut configurations, None).await;
-    let Some(board) = outside.fronts.first().map(|front| front.board.clone()) else {
-        return ExitCode::from(FAILED);
-    };
+    let board = outside.fronts.first().map(|front| front.board.clone());
+    let board = board.ok_or(ExitCode::from(FAILED))?;
     let mut elections = Elections::default();
     let authorities = outside.authorities.clone();
     let judging = async {
@@ -109,17 +104,14 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
         biased;
         // Nothing was sent yet.
         number = asked_to_end(&mut signals) => {
-            return ExitCode::from(code(&Course::Interrupted(number)));
+            return Ok(ExitCode::from(code(&Course::Interrupted(number))));
         }
-        judged = judging => match judged {
-            Ok(judged) => judged.and_then(|mut candidacies| candidacies.pop()),
-            Err(problem) => return failed(problem),
-        }
+        judged = judging => judged.map_err(failed)?,
     };
-    let Some(candidacy) = judged else {
+    let candidacy = judged.and_then(|mut candidacies| candidacies.pop()).ok_or_else(|| {
         let [Configuration { not_runnable, .. }] = configurations;
-        return refused(&elections.complaints, not_runnable);
-    };
+        refused(&elections.complaints, not_runnable)
+    })?;
 
     candidacy.begin(&outside.notes);
     let changed = Arc::new(Notify::new());
@@ -175,26 +167,24 @@ pub(super) async fn lock(line: &CommandLine, supervised: Result<Supervised, Stri
     };
     contender.end().await;
     written.wait();
-    let Some((course, seen)) = course.get() else { return ExitCode::from(FAILED) };
+    let (course, seen) = course.get().ok_or(ExitCode::from(FAILED))?;
     if let Some(words) = words(course, seen) {
         eprint(format_args!("tenure: {words}\n"));
     }
-    match link {
-        Some(link) => {
-            // From it the supervisor knows the exit code. Zero says that nothing is left to be done.
-            let delivered = tokio::time::timeout(LAST_WORDS, link.delivered()).await;
-            match (delivered, left) {
-                (Ok(()), true) => ExitCode::SUCCESS,
-                (Ok(()), false) => ExitCode::from(FAILED),
-                (Err(_), _) => ExitCode::from(code(course)),
-            }
-        }
-        None => ExitCode::from(code(course)),
-    }
+    let delivered = match &link {
+        Some(link) => tokio::time::timeout(LAST_WORDS, link.delivered()).await.is_ok(),
+        None => false,
+    };
+    Ok(match (delivered, left) {
+        (false, _) => ExitCode::from(code(course)),
+        // The supervisor knows the exit code. Zero says that nothing is left to be done.
+        (true, true) => ExitCode::SUCCESS,
+        (true, false) => ExitCode::from(FAILED),
+    })
 }
 
 /// The next signal that would end a program which does not handle it.
-async fn asked_to_end(signals: &mut Numbered) -> i32 {
+async fn asked_to_end(signals: &mut Signals) -> i32 {
     loop {
         let number = signals.next().await;
         if number != CONTINUE {
@@ -206,7 +196,7 @@ async fn asked_to_end(signals: &mut Numbered) -> i32 {
 /// Until it is known what comes of it. `waited` completes when it is not to be waited for any longer.
 async fn decide(
     attached: &Attached,
-    signals: &mut Numbered,
+    signals: &mut Signals,
     waited: impl Future<Output = Course>,
 ) -> Course {
     let mut waited = pin!(waited);

@@ -1,7 +1,7 @@
 //! `tenure completions` and `tenure man`: the command line as shells and man want it.
 
 use super::args::{self, CompletionsArguments, ManArguments};
-use super::output::{fail, print};
+use super::output::{CommandResult, fail, print};
 use super::settings::setting::{Kind, Setting};
 use super::settings::table::TABLE;
 use super::version::VERSION;
@@ -13,22 +13,20 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::{fs, io};
 
-pub(super) fn completions(arguments: &CompletionsArguments) -> ExitCode {
+pub(super) fn completions(arguments: &CompletionsArguments) -> CommandResult {
     print(&script(arguments.shell, TABLE));
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn man(arguments: &ManArguments) -> ExitCode {
+pub(super) fn man(arguments: &ManArguments) -> CommandResult {
     match &arguments.directory {
         None => print(&page(&visible(TABLE))),
-        Some(directory) => {
-            if let Err(error) = write_all(directory) {
-                let directory = directory.display();
-                return fail(format_args!("the pages cannot be written to {directory}: {error}"));
-            }
-        }
+        Some(directory) => write_all(directory).map_err(|error| {
+            let directory = directory.display();
+            fail(format_args!("the pages cannot be written to {directory}: {error}"))
+        })?,
     }
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }
 
 pub(super) fn script(shell: Shell, table: &[&'static Setting]) -> String {

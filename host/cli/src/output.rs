@@ -17,6 +17,9 @@ pub(super) const UNUSABLE: u8 = 2;
 /// that of `EX_OSERR` in sysexits.h.
 const NOT_NOW: u8 = 71;
 
+/// The exit code of a command, also of one that failed and said why.
+pub(super) type CommandResult = Result<ExitCode, ExitCode>;
+
 /// Something that should be on standard output could not be written.
 static UNWRITTEN: AtomicBool = AtomicBool::new(false);
 

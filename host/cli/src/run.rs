@@ -7,10 +7,10 @@ use super::judged::{Outside, Shared, leave_wills, outside};
 use super::lists::Lists;
 use super::log::{Log, Output};
 use super::member;
-use super::output::{fail_for_now, refuse};
+use super::output::{CommandResult, fail_for_now, refuse};
 use super::process::Process;
 use super::settings::{CommandLine, Elections, Given};
-use super::signals::{REPEATED, ReloadSignal, Signals};
+use super::signals::{REPEATED, Signals};
 use super::supervisor::Supervised;
 use super::systemd;
 use super::telemetry::Telemetry;
@@ -39,12 +39,15 @@ const WITHIN: Duration = Duration::from_secs(3);
 const LAST_SPANS: Duration = Duration::from_secs(2);
 
 /// Observes the elections. There is nothing to supervise.
-pub(super) async fn observe(line: &CommandLine) -> ExitCode {
+pub(super) async fn observe(line: &CommandLine) -> CommandResult {
     take_part(line, Configuration::of_observe, None).await
 }
 
 /// Runs the elections in this process, which has a supervisor, or the reason why it has none.
-pub(super) async fn run(line: &CommandLine, supervised: Result<Supervised, String>) -> ExitCode {
+pub(super) async fn run(
+    line: &CommandLine,
+    supervised: Result<Supervised, String>,
+) -> CommandResult {
     take_part(line, Configuration::of_run, Some(supervised)).await
 }
 
@@ -52,14 +55,10 @@ async fn take_part(
     line: &CommandLine,
     configuration: fn(Given) -> Configuration,
     supervised: Option<Result<Supervised, String>>,
-) -> ExitCode {
+) -> CommandResult {
     // Before anything is sent: a signal in between must not leave a lease behind.
-    let (mut signals, mut reload) = match (Signals::new(), ReloadSignal::new()) {
-        (Ok(signals), Ok(reload)) => (signals, reload),
-        (Err(error), _) | (_, Err(error)) => {
-            return fail_for_now(format_args!("signals cannot be handled: {error}"));
-        }
-    };
+    let mut signals = Signals::new().map_err(fail_for_now)?;
+    let mut reload = Signals::reload().map_err(fail_for_now)?;
     let clock = BootClock::new();
     let mut elections = Elections::of(line);
     let given = std::mem::take(&mut elections.given);
@@ -72,32 +71,22 @@ async fn take_part(
     let places = count + shares.map(Split::most_here).sum::<usize>();
     let short = descriptors::make_room(places);
     // How many steps it takes at a time depends on that.
-    let engine = match engine::logged() {
-        Ok(engine) => engine,
-        Err(failure) => return fail_for_now(failure),
-    };
+    let engine = engine::logged().map_err(fail_for_now)?;
     // What holds for the process is the same in each of them.
     let kind = elections.unnamed().filter(|_| count == 0);
     let mut of_kind: Vec<_> = kind.map(configuration).into_iter().collect();
     let of_process = if count == 0 { &mut of_kind } else { &mut configurations };
-    let Some(first) = of_process.first_mut() else { return refuse(&elections.complaints) };
+    let first = of_process.first_mut().ok_or_else(|| refuse(&elections.complaints))?;
     let style = first.log_style(Output::Stdout);
-    let (log, written) = match Log::start(style) {
-        Ok(started) => started,
-        Err(error) => return fail_for_now(format_args!("the log cannot be written: {error}")),
-    };
+    let (log, written) = Log::start(style)
+        .map_err(|error| fail_for_now(format_args!("the log cannot be written: {error}")))?;
     let logs = candidates.iter().zip(zones);
     let logs: Vec<_> = logs.map(|(whose, zone)| log.of(whose).in_zone(zone)).collect();
     // What concerns all of them is told of the first.
     let own_log = logs.first().unwrap_or(&log).clone();
-    let tasks = match Tasks::start() {
-        Ok(tasks) => tasks,
-        Err(error) => {
-            return fail_for_now(format_args!(
-                "the thread of the elections could not be started: {error}"
-            ));
-        }
-    };
+    let tasks = Tasks::start().map_err(|error| {
+        fail_for_now(format_args!("the thread of the elections could not be started: {error}"))
+    })?;
     let roster = Roster::new(&clock);
     let link = supervised.as_ref().map(|supervised| {
         // What it is told comes from there.
@@ -120,10 +109,7 @@ async fn take_part(
         roster.add(front.board.clone());
     }
     let serve = |listener| Server::serve_all(listener, roster.clone(), hosts.clone());
-    let server = match listener.map(serve).transpose() {
-        Ok(server) => server,
-        Err(error) => return fail_for_now(error),
-    };
+    let server = listener.map(serve).transpose().map_err(fail_for_now)?;
     if let Some(server) = &server {
         let detail = format!("listening on http://{}", server.address());
         own_log.event(&Event::Note { detail });
@@ -135,16 +121,13 @@ async fn take_part(
         let judged = shared.judge_all(&mut elections, &mut configurations, logs, fronts).await?;
         Ok::<_, String>(judged.map(|candidacies| (shared, candidacies)))
     };
-    let (shared, candidacies) = select! {
+    let judged = select! {
         biased;
         // Nothing was sent yet.
-        () = signals.next() => return ExitCode::SUCCESS,
-        judged = judging => match judged {
-            Ok(Some(judged)) => judged,
-            Ok(None) => return refuse(&elections.complaints),
-            Err(problem) => return fail_for_now(problem),
-        }
+        _ = signals.next() => return Ok(ExitCode::SUCCESS),
+        judged = judging => judged.map_err(fail_for_now)?,
     };
+    let (shared, candidacies) = judged.ok_or_else(|| refuse(&elections.complaints))?;
     let mut lists = Lists::new(std::mem::take(&mut elections.patterns), configuration);
     // Of thousands, what was written takes more room than what came of it.
     drop((configurations, elections, of_kind));
@@ -213,7 +196,7 @@ async fn take_part(
     // The last clones of the log go with them.
     drop((process, own_log));
     written.wait();
-    code
+    Ok(code)
 }
 
 /// Completes when all were told to leave and have ended, members for shares too.

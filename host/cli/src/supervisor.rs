@@ -28,7 +28,7 @@ pub(super) use message::reread;
 
 use super::lock_codes::{BY_SIGNAL, FAILED, LOST};
 use super::service_manager::ServiceManager;
-use super::signals::Numbered;
+use super::signals::Signals;
 use rustix::process::Signal;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
@@ -283,7 +283,7 @@ fn code(ended: Ended, lock: bool, wills: &Wills) -> ExitCode {
 
 /// What is handed on to the runner. A terminal sends to both of them: the runner takes what comes twice within
 /// a second for once.
-fn signals(lock: bool) -> io::Result<Numbered> {
+fn signals(lock: bool) -> io::Result<Signals> {
     let handed_on = [
         SignalKind::terminate(),
         SignalKind::interrupt(),
@@ -294,7 +294,7 @@ fn signals(lock: bool) -> io::Result<Numbered> {
         SignalKind::from_raw(Signal::ABORT.as_raw()),
     ];
     // A lock is a part of the script that it is in, and ignores what that has its jobs ignore.
-    if lock { Numbered::unless_ignored(&handed_on) } else { Numbered::new(&handed_on) }
+    if lock { Signals::unless_ignored(&handed_on) } else { Signals::all(&handed_on) }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::configuration::Configuration;
 use super::engine;
 use super::judged::{Shared, leave_wills, outside};
 use super::log::{Log, Output, json_text};
-use super::output::{complain, eprint, fail, print, say};
+use super::output::{CommandResult, complain, eprint, fail, print, say};
 use super::settings::table::{
     COMMAND, CONNECTION_STRING_FILE, CRON, EVERY, HANDLER, JSON, NO_WORK, OFFLINE, WEBHOOK,
     WHILE_LEADING,
@@ -35,16 +35,10 @@ use tokio::select;
 /// A signal ended it.
 const INTERRUPTED: u8 = 130;
 
-pub(super) async fn check(line: &CommandLine) -> ExitCode {
+pub(super) async fn check(line: &CommandLine) -> CommandResult {
     let (json, offline) = (line.has(&JSON), line.has(&OFFLINE));
-    let mut signals = match Signals::new() {
-        Ok(signals) => signals,
-        Err(error) => return fail(format_args!("signals cannot be handled: {error}")),
-    };
-    let Validated { mut configurations, candidacies, notes } = match validate(line).await {
-        Ok(validated) => validated,
-        Err(code) => return code,
-    };
+    let mut signals = Signals::new().map_err(fail)?;
+    let Validated { mut configurations, candidacies, notes } = validate(line).await?;
     if !json {
         print(&settings::as_text(&candidacies, &notes));
     }
@@ -54,18 +48,18 @@ pub(super) async fn check(line: &CommandLine) -> ExitCode {
         for (candidacy, configuration) in candidacies.iter().zip(&mut configurations) {
             match tester.test(candidacy, configuration, &mut signals).await {
                 Ok(findings) => results.push(findings),
-                Err(Stop::Settings) => return complain(&configuration.complaints, json),
+                Err(Stop::Settings) => return Err(complain(&configuration.complaints, json)),
                 Err(Stop::Interrupted(findings)) => {
                     results.extend(findings);
                     show(&candidacies, &notes, &results, json);
-                    return ExitCode::from(INTERRUPTED);
+                    return Ok(ExitCode::from(INTERRUPTED));
                 }
             }
         }
     }
     show(&candidacies, &notes, &results, json);
     let all = results.iter().map(|findings| worst(&findings.found).exit_code());
-    ExitCode::from(all.max().unwrap_or(0))
+    Ok(ExitCode::from(all.max().unwrap_or(0)))
 }
 
 /// Settings in which there is nothing wrong.
@@ -112,14 +106,11 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
     let shared = Shared::load((engine, clock), authorities, &Log::nowhere()).await;
     let shared = shared.map_err(fail)?;
     let judged = shared.judge_all(&mut elections, &mut configurations, logs, outside.fronts).await;
-    match judged {
-        Ok(Some(candidacies)) => {
-            let notes = outside.notes.into_iter().chain(beside).collect();
-            Ok(Validated { configurations, candidacies, notes })
-        }
-        Ok(None) => Err(complain(&elections.complaints, line.has(&JSON))),
-        Err(failure) => Err(fail(failure)),
-    }
+    let candidacies = judged.map_err(fail)?;
+    let candidacies =
+        candidacies.ok_or_else(|| complain(&elections.complaints, line.has(&JSON)))?;
+    let notes = outside.notes.into_iter().chain(beside).collect();
+    Ok(Validated { configurations, candidacies, notes })
 }
 
 /// Why a test is the last one.
@@ -167,7 +158,7 @@ impl Tester {
             select! {
                 found = connection::examine(origin, &configuration.authorities) => findings.add([found]),
                 // Nothing is made yet that would have to be removed.
-                () = signals.next() => return Err(Stop::Interrupted(None)),
+                _ = signals.next() => return Err(Stop::Interrupted(None)),
             }
         }
         let file = configuration.given.get(&CONNECTION_STRING_FILE).map(Value::text);
@@ -197,7 +188,7 @@ async fn to_the_end(
     tokio::pin!(examination);
     select! {
         findings = &mut examination => return Some((findings, false)),
-        () = signals.next() => eprint(
+        _ = signals.next() => eprint(
             "tenure: the test blob is deleted first; interrupt again to end at once\n",
         ),
     }

@@ -2,6 +2,8 @@
 
 use super::Configuration;
 use crate::engine;
+use crate::output::{fail, refuse};
+use std::process::ExitCode;
 use tenure::clock::BootClock;
 use tenure::component::{CheckError, ElectionComponent};
 use tenure::settings::Variables;
@@ -17,20 +19,21 @@ pub(crate) fn component(clock: &BootClock) -> Result<ElectionComponent, String> 
 }
 
 impl Configuration {
-    /// The election component with these settings, for a command that runs no handler; what it
-    /// complains about is added.
+    /// Returns the election component with these settings, for an operator's command.
     ///
     /// # Errors
     ///
-    /// Why there is none, for people.
+    /// The exit code, once it was written why there is none, or what is wrong with the settings.
     pub(crate) async fn component(
         &mut self,
         clock: &BootClock,
-    ) -> Result<ElectionComponent, String> {
-        self.component_on(&component(clock)?, clock).await
+    ) -> Result<ElectionComponent, ExitCode> {
+        let shared = component(clock).map_err(fail)?;
+        let component = self.component_on(&shared, clock).await.map_err(fail)?;
+        if self.complaints.is_empty() { Ok(component) } else { Err(refuse(&self.complaints)) }
     }
 
-    /// The same on a component that is there already.
+    /// Returns `shared` with these settings, for a command that runs no handler. Adds what it complains about.
     ///
     /// # Errors
     ///

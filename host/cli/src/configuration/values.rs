@@ -25,8 +25,13 @@ impl Configuration {
 
     /// Whose it is.
     pub(crate) fn whose(&self) -> Whose {
-        let setting = |name| self.settings.get(name).unwrap_or_default().to_owned();
-        Whose { election: setting(names::ELECTION), candidate: setting(names::NAME) }
+        let candidate = self.settings.get(names::NAME).unwrap_or_default().to_owned();
+        Whose { election: self.election(), candidate }
+    }
+
+    /// Returns the name of the election. Empty if there is none.
+    pub(crate) fn election(&self) -> String {
+        self.settings.get(names::ELECTION).unwrap_or_default().to_owned()
     }
 
     /// A duration; none when it was not said, or is wrong.

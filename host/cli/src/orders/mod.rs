@@ -9,14 +9,14 @@ pub(super) use trigger::trigger;
 use super::complaint::printable;
 use super::configuration::Configuration;
 use std::hash::{BuildHasher as _, RandomState};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tenure::clock::BootClock;
-use tenure::component::ElectionComponent;
-use tenure::contract::{Incumbent, Problem, ProblemClass, class_name};
+use tenure::component::{ComponentError, ElectionComponent};
+use tenure::contract::{Incumbent, Problem, ProblemClass};
 use tenure::program::causes;
 use tenure::program::http::Clients;
 use tenure::program::server::{endpoint, listener};
-use tenure::settings::names;
 use tokio::time::sleep;
 
 /// Limit of a hint to the leader.
@@ -41,11 +41,10 @@ struct Failure {
 }
 
 impl Operator {
-    async fn new(configuration: &mut Configuration) -> Result<Self, String> {
+    async fn new(configuration: &mut Configuration) -> Result<Self, ExitCode> {
         let clients = Clients::direct(configuration.authorities.clone());
-        let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
         let component = configuration.component(&BootClock::new()).await?;
-        Ok(Self { component, clients, election })
+        Ok(Self { component, clients, election: configuration.election() })
     }
 
     /// Hints to the leader that an order waits. Returns who leads and when it looks, as a clause.
@@ -88,28 +87,32 @@ impl Operator {
     }
 }
 
-impl Failure {
-    fn of(Problem { class, detail }: Problem) -> Self {
-        let in_doubt = matches!(
-            class,
-            ProblemClass::Unreachable | ProblemClass::Unavailable | ProblemClass::Nonsense
-        );
-        Self { why: format!("{}: {}", class_name(class), printable(&detail)), in_doubt }
-    }
+/// Takes the answer to an order.
+fn answered<S>(answer: Result<Result<S, Problem>, ComponentError>) -> Result<S, Failure> {
+    let problem = match answer {
+        Ok(Ok(state)) => return Ok(state),
+        Ok(Err(problem)) => problem,
+        Err(error) => return Err(Failure { why: error.to_string(), in_doubt: true }),
+    };
+    let in_doubt = matches!(
+        problem.class,
+        ProblemClass::Unreachable | ProblemClass::Unavailable | ProblemClass::Nonsense
+    );
+    Err(Failure { why: printable(&problem.to_string()), in_doubt })
 }
 
 /// Polls with `ask` until `is_final` is true for a state, for `wait` at most.
 ///
 /// # Errors
 ///
-/// The state is not final in time. The last poll may have failed: why.
+/// The state is not final in time. If the last poll failed, the error says why, in parentheses.
 async fn poll<S>(
     mut state: S,
     wait: Duration,
     ask: impl AsyncFn() -> Result<S, Failure>,
     mut is_final: impl FnMut(&S) -> bool,
-) -> Result<S, Option<String>> {
-    let (end, mut pause, mut trouble) = (Instant::now() + wait, FIRST_PAUSE, None);
+) -> Result<S, String> {
+    let (end, mut pause, mut trouble) = (Instant::now() + wait, FIRST_PAUSE, String::new());
     while !is_final(&state) {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -118,9 +121,9 @@ async fn poll<S>(
         sleep(pause.min(left)).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
         match ask().await {
-            Ok(seen) => (state, trouble) = (seen, None),
+            Ok(seen) => (state, trouble) = (seen, String::new()),
             // The account may answer again.
-            Err(failure) => trouble = Some(failure.why),
+            Err(failure) => trouble = format!(" ({})", failure.why),
         }
     }
     Ok(state)

@@ -1,8 +1,8 @@
 //! `tenure trigger`: asks for a turn outside the schedule, and waits for its end if requested.
 
-use super::{Failure, Operator, poll, random_id};
+use super::{Failure, Operator, answered, poll, random_id};
 use crate::configuration::Configuration;
-use crate::output::{fail, fail_with, refuse, say};
+use crate::output::{CommandResult, fail, fail_with, say};
 use crate::settings::CommandLine;
 use crate::settings::table::{ID, TRIGGER_WAIT};
 use std::mem::discriminant;
@@ -17,7 +17,7 @@ const NOT_YET: u8 = 1;
 /// Exit code: the turn did not succeed, or will not be run.
 const NOT_SUCCEEDED: u8 = 3;
 
-pub(crate) async fn trigger(line: &CommandLine) -> ExitCode {
+pub(crate) async fn trigger(line: &CommandLine) -> CommandResult {
     let mut configuration = Configuration::of_operator(line);
     let wait = configuration.duration(&TRIGGER_WAIT);
     let given = configuration.given.text(&ID);
@@ -25,25 +25,16 @@ pub(crate) async fn trigger(line: &CommandLine) -> ExitCode {
         let problem = "is not 1 to 64 letters, digits, dots, hyphens and underscores";
         configuration.complain(&ID, problem, ID.advice);
     }
-    let operator = match Operator::new(&mut configuration).await {
-        Ok(operator) => operator,
-        Err(failure) => return fail(failure),
-    };
-    if !configuration.complaints.is_empty() {
-        return refuse(&configuration.complaints);
-    }
+    let operator = Operator::new(&mut configuration).await?;
     let is_new = given.is_none();
     let id = given.unwrap_or_else(random_id);
-    let state = match ask(&operator, &id, true).await {
-        Ok(state) => state,
-        Err(Failure { why, in_doubt: true }) if is_new => {
-            return fail(format_args!(
-                "{why}. The trigger may have been placed all the same; to repeat this without a second turn, add --id \
-                 {id}"
-            ));
-        }
-        Err(Failure { why, .. }) => return fail(why),
-    };
+    let state = answered(operator.component.trigger(&id, true).await);
+    let state = state.map_err(|Failure { why, in_doubt }| match in_doubt && is_new {
+        true => fail(format_args!(
+            "{why}. The trigger may have been placed all the same; to repeat this without a second turn, add --id {id}"
+        )),
+        false => fail(why),
+    })?;
     say(&match &state {
         TriggerState::Waiting(until) => match operator.hint().await {
             Ok(who) => format!("Trigger {id} waits for its turn: {who}.\n"),
@@ -56,7 +47,7 @@ pub(crate) async fn trigger(line: &CommandLine) -> ExitCode {
         },
         state => format!("{}\n", words(&id, state)),
     });
-    let Some(wait) = wait else { return ExitCode::SUCCESS };
+    let Some(wait) = wait else { return Ok(ExitCode::SUCCESS) };
     let mut told = discriminant(&state);
     let is_final = |state: &TriggerState| {
         let is_news = std::mem::replace(&mut told, discriminant(state)) != discriminant(state);
@@ -65,25 +56,17 @@ pub(crate) async fn trigger(line: &CommandLine) -> ExitCode {
         }
         !matches!(state, TriggerState::Waiting(_) | TriggerState::Claimed(_))
     };
-    match poll(state, wait, async || ask(&operator, &id, false).await, is_final).await {
-        Ok(TriggerState::Ended(Outcome::Succeeded)) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::from(NOT_SUCCEEDED),
+    let ask = async || answered(operator.component.trigger(&id, false).await);
+    match poll(state, wait, ask, is_final).await {
+        Ok(TriggerState::Ended(Outcome::Succeeded)) => Ok(ExitCode::SUCCESS),
+        Ok(_) => Ok(ExitCode::from(NOT_SUCCEEDED)),
         Err(trouble) => {
-            let trouble = trouble.map(|why| format!(" ({why})")).unwrap_or_default();
             let wait = format_duration(wait);
             let why = format_args!(
                 "the turn for trigger {id} was not over within {wait}{trouble}; ask again with --id {id}"
             );
-            fail_with(NOT_YET, why)
+            Err(fail_with(NOT_YET, why))
         }
-    }
-}
-
-/// Places the trigger, or only reads its state.
-async fn ask(operator: &Operator, id: &str, place: bool) -> Result<TriggerState, Failure> {
-    match operator.component.trigger(id, place).await {
-        Ok(answer) => answer.map_err(Failure::of),
-        Err(error) => Err(Failure { why: error.to_string(), in_doubt: true }),
     }
 }
 

@@ -3,75 +3,55 @@
 use crate::complaint::NO_ELECTION;
 use crate::complaint::printable;
 use crate::configuration::Configuration;
-use crate::output::{eprint, fail, refuse, say};
+use crate::output::{CommandResult, fail, fail_with, say};
 use crate::settings::CommandLine;
 use crate::settings::table::{PERIOD, YES};
 use std::process::ExitCode;
 use std::time::Duration;
 use tenure::clock::BootClock;
-use tenure::contract::{LeaseState, Problem, Snapshot, class_name};
-use tenure::settings::names;
+use tenure::contract::{LeaseState, Problem, Snapshot};
 use tenure_base::duration::format_duration;
 
 /// It was not done.
 const NOT_DONE: u8 = 1;
 
-pub(crate) async fn break_lease(line: &CommandLine) -> ExitCode {
+pub(crate) async fn break_lease(line: &CommandLine) -> CommandResult {
     let mut configuration = Configuration::of_operator(line);
     let period = configuration.duration(&PERIOD);
-    let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
-    let component = match configuration.component(&BootClock::new()).await {
-        Ok(component) => component,
-        Err(failure) => return fail(failure),
-    };
-    if !configuration.complaints.is_empty() {
-        return refuse(&configuration.complaints);
-    }
-    let seen = match component.inspect().await {
-        Ok(Ok(seen)) => seen,
-        Ok(Err(problem)) => return not_done(&problem),
-        Err(error) => return fail(error),
-    };
+    let election = configuration.election();
+    let component = configuration.component(&BootClock::new()).await?;
+    let seen = component.inspect().await.map_err(fail)?.map_err(not_done)?;
     match seen.lease {
         LeaseState::Absent => {
-            return fail(format_args!("{}: {NO_ELECTION}", printable(&election)));
+            return Err(fail(format_args!("{}: {NO_ELECTION}", printable(&election))));
         }
         LeaseState::Leased | LeaseState::Infinite | LeaseState::Breaking => {}
         LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
             say("Nobody holds the lease; nothing was changed.\n");
-            return ExitCode::SUCCESS;
+            return Ok(ExitCode::SUCCESS);
         }
     }
-    if !configuration.given.is_on(&YES)
-        && let Err(why) = super::ask(&consequences(&election, &seen, period))
-    {
-        return fail(why);
+    if !configuration.given.is_on(&YES) {
+        super::ask(&consequences(&election, &seen, period)).map_err(fail)?;
     }
     // People take their time, and another one may lead by now, of whom nothing was said.
-    match component.inspect().await {
-        Ok(Ok(now)) if term(&now) == term(&seen) => {}
-        Ok(Ok(now)) => {
-            let leader =
-                now.incumbent.map(|now| format!("{}, term {},", printable(&now.name), now.term));
-            let leader = leader.as_deref().unwrap_or("another one");
-            eprint(format_args!("tenure: {leader} leads now; nothing was changed\n"));
-            return ExitCode::from(NOT_DONE);
-        }
-        Ok(Err(problem)) => return not_done(&problem),
-        Err(error) => return fail(error),
+    let now = component.inspect().await.map_err(fail)?.map_err(not_done)?;
+    if term(&now) != term(&seen) {
+        let leader =
+            now.incumbent.map(|now| format!("{}, term {},", printable(&now.name), now.term));
+        let leader = leader.as_deref().unwrap_or("another one");
+        let why = format_args!("{leader} leads now; nothing was changed");
+        return Err(fail_with(NOT_DONE, why));
     }
-    match component.break_lease(period).await {
-        Ok(Ok(left)) if left.is_zero() => {
-            say("The lease is broken; any candidate can win it now.\n")
-        }
-        Ok(Ok(left)) => say(&format!(
+    let left = component.break_lease(period).await.map_err(fail)?.map_err(not_done)?;
+    match left.is_zero() {
+        true => say("The lease is broken; any candidate can win it now.\n"),
+        false => say(&format!(
             "The lease is breaking; its holder keeps it for {} more, then any candidate can win it.\n",
             format_duration(left)
         )),
-        Ok(Err(problem)) => return not_done(&problem),
-        Err(error) => return fail(error),
     }
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }
 
 fn term(seen: &Snapshot) -> Option<u64> {
@@ -100,8 +80,6 @@ fn consequences(election: &str, seen: &Snapshot, period: Option<Duration>) -> St
     }
 }
 
-fn not_done(problem: &Problem) -> ExitCode {
-    let told = printable(&problem.detail);
-    eprint(format_args!("tenure: {}: {told}\n", class_name(problem.class)));
-    ExitCode::from(NOT_DONE)
+fn not_done(problem: Problem) -> ExitCode {
+    fail_with(NOT_DONE, printable(&problem.to_string()))
 }

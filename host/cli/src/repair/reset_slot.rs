@@ -3,7 +3,7 @@
 use crate::complaint::NO_ELECTION;
 use crate::complaint::printable;
 use crate::configuration::Configuration;
-use crate::output::{eprint, fail, refuse, say};
+use crate::output::{CommandResult, UNUSABLE, eprint, fail_with, say};
 use crate::settings::CommandLine;
 use crate::settings::table::YES;
 use crate::signals::Signals;
@@ -13,9 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock};
 use tenure::component::ElectionComponent;
-use tenure::contract::{
-    Event, LeaseState, Problem, Report, Role, Snapshot, Started, State, class_name,
-};
+use tenure::contract::{Event, LeaseState, Problem, Report, Role, Snapshot, Started, State};
 use tenure::program::local;
 use tokio::select;
 
@@ -34,41 +32,21 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// How often the lease is broken for the sake of this, when others are faster.
 const TRIES: usize = 8;
 
-pub(crate) async fn reset_slot(line: &CommandLine) -> ExitCode {
+pub(crate) async fn reset_slot(line: &CommandLine) -> CommandResult {
     let clock = BootClock::new();
     let mut configuration = Configuration::of_reset_slot(line);
-    let component = match configuration.component(&clock).await {
-        Ok(component) => component,
-        Err(failure) => return fail(failure),
-    };
-    if !configuration.complaints.is_empty() {
-        return refuse(&configuration.complaints);
-    }
+    let component = configuration.component(&clock).await?;
     let operator = Operator { component, clock };
-    match operator.ask_and_reset(configuration.given.is_on(&YES)).await {
-        Ok(done) => {
-            say(&format!("{done}\n"));
-            ExitCode::SUCCESS
-        }
-        Err(Stop::Unusable(why)) => fail(why),
-        Err(Stop::Failed(why)) => {
-            eprint(format_args!("tenure: {why}\n"));
-            ExitCode::from(NOT_DONE)
-        }
-        Err(Stop::Interrupted) => {
-            eprint("tenure: interrupted; the slot may still be on record\n");
-            ExitCode::from(INTERRUPTED)
-        }
-    }
+    let done = operator.ask_and_reset(configuration.given.is_on(&YES)).await;
+    let done = done.map_err(|Failure { code, why }| fail_with(code, why))?;
+    say(&format!("{done}\n"));
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Why the slot was not reset.
-enum Stop {
-    /// There is nothing to do it on, or nobody agreed to it.
-    Unusable(String),
-    Failed(String),
-    /// By a signal.
-    Interrupted,
+/// Why the slot was not reset, and the exit code.
+struct Failure {
+    code: u8,
+    why: String,
 }
 
 struct Operator {
@@ -77,20 +55,19 @@ struct Operator {
 }
 
 impl Operator {
-    async fn ask_and_reset(&self, yes: bool) -> Result<String, Stop> {
+    async fn ask_and_reset(&self, yes: bool) -> Result<String, Failure> {
         let seen = self.look().await?;
         if seen.lease == LeaseState::Absent {
-            return Err(Stop::Unusable(NO_ELECTION.to_owned()));
+            return Err(unusable(NO_ELECTION.to_owned()));
         }
         let Some(slot) = ahead(&seen) else {
             return Ok("No slot lies in the future; nothing was changed.".to_owned());
         };
         if !yes {
-            super::ask(&consequences(&slot, &seen)).map_err(Stop::Unusable)?;
+            super::ask(&consequences(&slot, &seen)).map_err(unusable)?;
         }
         // From here on there may be a lease to give back.
-        let mut signals = Signals::new()
-            .map_err(|error| Stop::Unusable(format!("signals cannot be handled: {error}")))?;
+        let mut signals = Signals::new().map_err(unusable)?;
         for _ in 0..TRIES {
             let broken = self.component.break_lease(None).await.map_err(failed)?;
             let held = broken.map_err(refused)?;
@@ -99,18 +76,22 @@ impl Operator {
                 return Ok(format!("The slot {slot} is forgotten; turns go on with the next one."));
             }
         }
-        Err(Stop::Failed(format!(
+        Err(failed(format_args!(
             "the slot {slot} is still on record after {TRIES} tries: other candidates were faster, or the service \
              did not accept the write. Try again, or stop the candidates meanwhile"
         )))
     }
 
-    async fn look(&self) -> Result<Snapshot, Stop> {
+    async fn look(&self) -> Result<Snapshot, Failure> {
         self.component.inspect().await.map_err(failed)?.map_err(refused)
     }
 
     /// Contends until it leads, has the slot forgotten as long as it leads, and leaves, whatever came of it.
-    async fn lead_and_reset(&self, patience: Duration, signals: &mut Signals) -> Result<(), Stop> {
+    async fn lead_and_reset(
+        &self,
+        patience: Duration,
+        signals: &mut Signals,
+    ) -> Result<(), Failure> {
         let mut state = None;
         let done = self.lead(&mut state, patience, signals).await;
         let left = match state {
@@ -127,7 +108,7 @@ impl Operator {
         state: &mut Option<State>,
         patience: Duration,
         signals: &mut Signals,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Failure> {
         let end = self.clock.now() + patience;
         let mut leads = false;
         while self.clock.now() < end {
@@ -143,14 +124,14 @@ impl Operator {
             let pause = if leads { PAUSE } else { report.again_in };
             select! {
                 biased;
-                () = signals.next() => return Err(Stop::Interrupted),
+                _ = signals.next() => return Err(interrupted()),
                 () = self.clock.sleep_until(began + pause) => {}
             }
         }
         Ok(())
     }
 
-    async fn leave(&self, mut state: State) -> Result<(), Stop> {
+    async fn leave(&self, mut state: State) -> Result<(), Failure> {
         let end = self.clock.now() + PATIENCE;
         while self.clock.now() < end {
             let began = self.clock.now();
@@ -164,11 +145,11 @@ impl Operator {
         Ok(())
     }
 
-    async fn step(&self, state: Option<&State>, event: Option<Event>) -> Result<Report, Stop> {
+    async fn step(&self, state: Option<&State>, event: Option<Event>) -> Result<Report, Failure> {
         let report = self.component.step(state, self.clock.now(), event).await;
         let report = report.map_err(failed)?;
         for problem in &report.problems {
-            eprint(format_args!("tenure: {}\n", told(problem)));
+            eprint(format_args!("tenure: {}\n", printable(&problem.to_string())));
         }
         Ok(report)
     }
@@ -194,14 +175,20 @@ fn consequences(slot: &str, seen: &Snapshot) -> String {
     told
 }
 
-fn failed(error: impl std::fmt::Display) -> Stop {
-    Stop::Failed(error.to_string())
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure { code: NOT_DONE, why: error.to_string() }
 }
 
-fn refused(problem: Problem) -> Stop {
-    Stop::Failed(told(&problem))
+fn refused(problem: Problem) -> Failure {
+    failed(printable(&problem.to_string()))
 }
 
-fn told(problem: &Problem) -> String {
-    format!("{}: {}", class_name(problem.class), printable(&problem.detail))
+/// There is nothing to do it on, or nobody agreed to it.
+fn unusable(why: String) -> Failure {
+    Failure { code: UNUSABLE, why }
+}
+
+fn interrupted() -> Failure {
+    let why = "interrupted; the slot may still be on record".to_owned();
+    Failure { code: INTERRUPTED, why }
 }

@@ -2,15 +2,13 @@
 
 use crate::complaint::printable;
 use crate::configuration::Configuration;
-use crate::output::{eprint, fail, refuse, say};
+use crate::output::{CommandResult, fail, fail_with, say};
 use crate::settings::CommandLine;
 use crate::settings::table::{NEW_SHARES, YES};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tenure::clock::BootClock;
-use tenure::contract::class_name;
 use tenure::program::shares::{Answer, Ask, Plan, SharesStore};
-use tenure::settings::names;
 
 /// It was not asked for.
 const NOT_DONE: u8 = 1;
@@ -18,69 +16,54 @@ const NOT_DONE: u8 = 1;
 /// So often it is tried, where the plan becomes another one meanwhile.
 const TRIES: u32 = 5;
 
-pub(crate) async fn reshare(line: &CommandLine) -> ExitCode {
+pub(crate) async fn reshare(line: &CommandLine) -> CommandResult {
     let mut configuration = Configuration::of_operator(line);
-    let count = configuration.number(&NEW_SHARES);
-    let election = configuration.settings.get(names::ELECTION).unwrap_or_default().to_owned();
-    let component = match configuration.component(&BootClock::new()).await {
-        Ok(component) => Arc::new(component),
-        Err(failure) => return fail(failure),
-    };
-    let Some(count) = count.filter(|_| configuration.complaints.is_empty()) else {
-        return refuse(&configuration.complaints);
-    };
+    // Without a number there is a complaint.
+    let count = configuration.number(&NEW_SHARES).unwrap_or_default();
+    let election = configuration.election();
+    let component = Arc::new(configuration.component(&BootClock::new()).await?);
     let store = SharesStore::of(component.clone(), String::new());
     let mut agreed = configuration.given.is_on(&YES);
     for _ in 0..TRIES {
-        let (plan, tag) = match store.ask(&Ask::ReadPlan(None)).await {
-            Ok(told) => match (told.answer, told.problem) {
-                (Answer::Plan(plan, tag), _) => (plan, tag),
-                (_, Some(problem)) => {
-                    let (class, detail) = (class_name(problem.class), printable(&problem.detail));
-                    return fail(format_args!("{class}: {detail}"));
-                }
-                _ => {
-                    return fail(format_args!(
-                        "{}: there is no plan, since no process with --shares has led it yet; the first one begins \
-                         with the number that it is given",
-                        printable(&election)
-                    ));
-                }
-            },
-            Err(error) => return fail(error),
+        let read = store.ask(&Ask::ReadPlan(None)).await.map_err(fail)?;
+        let (plan, tag) = match (read.answer, read.problem) {
+            (Answer::Plan(plan, tag), _) => (plan, tag),
+            (_, Some(problem)) => return Err(fail(printable(&problem.to_string()))),
+            _ => {
+                return Err(fail(format_args!(
+                    "{}: there is no plan, since no process with --shares has led it yet; the first one begins with \
+                     the number that it is given",
+                    printable(&election)
+                )));
+            }
         };
         if let Some(told) = needless(&plan, count) {
             say(&told);
-            return ExitCode::SUCCESS;
+            return Ok(ExitCode::SUCCESS);
         }
-        if !agreed && let Err(why) = super::ask(&consequences(&election, &plan, count)) {
-            return fail(why);
+        if !agreed {
+            super::ask(&consequences(&election, &plan, count)).map_err(fail)?;
         }
         agreed = true;
-        let asked = match store.ask(&Ask::WritePlan(plan.reshare(count), Some(tag))).await {
-            Ok(asked) => asked,
-            Err(error) => return fail(error),
-        };
+        let write = Ask::WritePlan(plan.reshare(count), Some(tag));
+        let asked = store.ask(&write).await.map_err(fail)?;
         match (asked.answer, asked.problem) {
             (Answer::Plan(..), _) => {
                 let led = component.inspect().await.ok().and_then(Result::ok);
                 let led = led.is_some_and(|seen| seen.leader().is_some());
                 say(&done(&election, count, led));
-                return ExitCode::SUCCESS;
+                return Ok(ExitCode::SUCCESS);
             }
             (_, Some(problem)) => {
-                let (class, detail) = (class_name(problem.class), printable(&problem.detail));
-                eprint(format_args!(
-                    "tenure: {class}: {detail}; tenure status shows whether it was asked for\n"
-                ));
-                return ExitCode::from(NOT_DONE);
+                let problem = printable(&problem.to_string());
+                let why = format_args!("{problem}; tenure status shows whether it was asked for");
+                return Err(fail_with(NOT_DONE, why));
             }
             // Its leader wrote another plan meanwhile.
             _ => {}
         }
     }
-    eprint("tenure: nothing was changed: the plan kept changing; try again\n");
-    ExitCode::from(NOT_DONE)
+    Err(fail_with(NOT_DONE, "nothing was changed: the plan kept changing; try again"))
 }
 
 /// Why there is nothing to ask for.

@@ -12,7 +12,7 @@ pub(super) mod watch;
 use super::complaint::printable;
 use super::configuration::Configuration;
 use super::log::json_text;
-use super::output::{UNUSABLE, fail, print};
+use super::output::{CommandResult, UNUSABLE, fail, print};
 use super::ranges::ranges;
 use super::settings::CommandLine;
 use super::settings::table::{HISTORY, WATCH};
@@ -38,22 +38,16 @@ use tenure_core::Zone;
 /// Nobody leads, or a share is not held by the member that should hold it.
 const NOT_AS_PLANNED: u8 = 1;
 
-pub(super) async fn status(line: &CommandLine) -> ExitCode {
+pub(super) async fn status(line: &CommandLine) -> CommandResult {
     if line.has(&WATCH) {
         return watch::watch(line).await;
     }
-    let Subjects { each, all_of_a_file, json, .. } =
-        match Subjects::of(line, &BootClock::new()).await {
-            Ok(subjects) => subjects,
-            Err(code) => return code,
-        };
+    let Subjects { each, all_of_a_file, json, .. } = Subjects::of(line, &BootClock::new()).await?;
     // The table of several elections does not list their candidates.
     let with_candidates = json || each.len() == 1;
     let views = each.into_iter().map(|subject| View::read(subject, with_candidates));
-    let views = match some_at_a_time(views).await.into_iter().collect::<Result<Vec<_>, _>>() {
-        Ok(views) => views,
-        Err(error) => return fail(error),
-    };
+    let views: Result<Vec<_>, _> = some_at_a_time(views).await.into_iter().collect();
+    let views = views.map_err(fail)?;
     let objects = || views.iter().map(object);
     print(&match views.as_slice() {
         _ if json && all_of_a_file => {
@@ -65,7 +59,7 @@ pub(super) async fn status(line: &CommandLine) -> ExitCode {
         several => several::table(several),
     });
     several::problems(&views);
-    ExitCode::from(views.iter().map(View::exit_code).max().unwrap_or(0))
+    Ok(ExitCode::from(views.iter().map(View::exit_code).max().unwrap_or(0)))
 }
 
 /// An election as it was read, with what is kept beside its blob.

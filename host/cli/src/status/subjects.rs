@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::BootClock;
 use tenure::component::ElectionComponent;
-use tenure::settings::names;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -49,8 +48,7 @@ impl Subjects {
             let component = configuration.component_on(&shared, clock).await.map_err(fail)?;
             interval = configuration.duration(&INTERVAL);
             elections.complain(std::mem::take(&mut configuration.complaints));
-            let election = configuration.settings.get(names::ELECTION).unwrap_or_default();
-            let (election, component) = (election.to_owned(), Arc::new(component));
+            let (election, component) = (configuration.election(), Arc::new(component));
             each.push(Subject { election, configuration, component });
         }
         if !elections.complaints.is_empty() {

@@ -3,7 +3,7 @@
 use super::change::{Change, Watcher};
 use super::subjects::Subjects;
 use crate::complaint::Complaint;
-use crate::output::{complain, fail, unwritten};
+use crate::output::{CommandResult, complain, fail, unwritten};
 use crate::settings::CommandLine;
 use crate::settings::table::FOR_EACH_FILE;
 use crate::signals::Signals;
@@ -27,21 +27,15 @@ pub(crate) const USUAL: Duration = Duration::from_secs(2);
 /// From the first look at one election to that at the next one.
 const SPREAD: Duration = Duration::from_millis(20);
 
-pub(super) async fn watch(line: &CommandLine) -> ExitCode {
-    let mut signals = match Signals::new() {
-        Ok(signals) => signals,
-        Err(error) => return fail(format_args!("signals cannot be handled: {error}")),
-    };
+pub(super) async fn watch(line: &CommandLine) -> CommandResult {
+    let mut signals = Signals::new().map_err(fail)?;
     let clock = BootClock::new();
-    let Subjects { each, json, interval, .. } = match Subjects::of(line, &clock).await {
-        Ok(subjects) => subjects,
-        Err(code) => return code,
-    };
+    let Subjects { each, json, interval, .. } = Subjects::of(line, &clock).await?;
     if each.is_empty() {
         // Which would never change.
         let problem = "the list has no names, so there is no election to watch";
         let advice = "write a name into it, and start again";
-        return complain(&[Complaint::new(FOR_EACH_FILE.name, problem, advice)], json);
+        return Err(complain(&[Complaint::new(FOR_EACH_FILE.name, problem, advice)], json));
     }
     let interval = interval.unwrap_or(USUAL);
     let width = each.iter().map(|subject| subject.election.chars().count()).max().unwrap_or(0);
@@ -56,11 +50,11 @@ pub(super) async fn watch(line: &CommandLine) -> ExitCode {
     }
     select! {
         told = watchers.join_next() => match told {
-            Some(Ok(Err(error))) => fail(error),
+            Some(Ok(Err(error))) => Err(fail(error)),
             // The reader has seen enough.
-            _ => ExitCode::SUCCESS,
+            _ => Ok(ExitCode::SUCCESS),
         },
-        () = signals.next() => ExitCode::SUCCESS,
+        _ = signals.next() => Ok(ExitCode::SUCCESS),
     }
 }
 
