@@ -1,33 +1,38 @@
 //! One election of `tenure run`, judged and ready to begin.
 
 use super::configuration::{Configuration, expiry};
-use super::coordination::{Coordination, no_work};
-use super::handler;
+use super::handler::{self, Found};
 use super::log::{Log, Whose};
 use super::ready;
-use super::settings::Vocabulary;
 use super::settings::table::{GRACE, READY_CMD};
+use super::settings::{Given, Vocabulary};
 use super::supervisor::Link;
 use super::telemetry::Witness;
-use super::understood::Understood;
+use super::times::zone_in;
+use super::version::VERSION;
+use chrono::Utc;
 use std::ffi::OsString;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
 use tenure::component::{CheckError, ElectionComponent, Engine};
 use tenure::contract::Role;
-use tenure::handler::Handler;
-use tenure::program::shares::{OfShare, Place, make_way};
+use tenure::handler::{Handler, from_fn};
+use tenure::program::shares::{LEAVE_WITHIN, Membership, OfShare, Pace, Place, Sign, make_way};
 use tenure::runner::{Event, Order, Runner};
 use tenure::server::{Board, Watcher};
 use tenure::settings::{Replacement, names};
 use tenure_base::duration::format_duration;
+use tenure_core::Settings;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 
 /// Capacity of the queue of orders.
 const ORDERS: usize = 8;
+
+/// The beginning of the component's note that names the credential.
+const CREDENTIAL: &str = "credential: ";
 
 /// What others see of a candidate, and the queue of its orders. Exists before its settings are judged, which takes time when
 /// components have to be compiled.
@@ -46,8 +51,13 @@ pub(super) struct Candidacy {
     ready: watch::Sender<bool>,
     /// Whom a supervisor trusts that sends the last will.
     ca_file: Option<OsString>,
-    pub understood: Understood,
-    /// What else people should know at the start.
+    pub settings: Settings,
+    pub work: Found,
+    /// Which kind of credential is used, and why this one.
+    pub credential: String,
+    /// Where requests of the election go.
+    pub origins: Vec<String>,
+    /// What people should know at the start.
     pub notes: Vec<String>,
     log: Log,
     vocabulary: Vocabulary,
@@ -61,6 +71,17 @@ pub(super) struct Candidacy {
     pub coordination: Option<Coordination>,
     /// True if it runs all of the work when it leads: its work is not split.
     runs_all: bool,
+}
+
+/// What the coordinating candidate needs for the shares that the work is split into.
+pub(super) struct Coordination {
+    /// The settings that each share is made of.
+    pub given: Given,
+    /// Sends requests beside the election.
+    pub component: Arc<ElectionComponent>,
+    pub membership: Membership,
+    /// True if a supervisor deletes the sign of life when this process has died.
+    pub leaves_wills: bool,
 }
 
 /// The loop of a candidate, and what goes with it.
@@ -116,13 +137,20 @@ impl Candidacy {
         // An observer is nobody's concern when it dies.
         let replacement = configuration.settings.replacement().filter(|_| !observes);
         let watches = observes || configuration.settings.get(names::ADDRESS).is_some();
-        let mut notes = configuration.exposed();
-        notes.extend(replacement.map(|told| told_of(told, configuration)));
         let Front { board, order, orders } = front;
         let vocabulary = configuration.given.vocabulary();
         let Some((work, read)) = work.zip(read) else { return Ok(None) };
+        let needs = read.needs(Utc::now());
+        let (credential, mut notes): (Vec<_>, Vec<_>) =
+            needs.notes.into_iter().partition(|note| note.starts_with(CREDENTIAL));
+        if read.orders.is_some() && !read.election.may_have_side_blobs() {
+            let detail = "the name of the election's blob is too long for a second blob beside it, so this candidate takes \
+                          no orders (tenure transfer, tenure trigger); use a shorter name";
+            notes.push(detail.to_owned());
+        }
+        notes.extend(configuration.exposed());
+        notes.extend(replacement.map(|told| told_of(told, configuration)));
         notes.extend(work.found.notes());
-        let understood = Understood::of(read, work.found);
         let (mut handler, mut coordination) = (work.handler, None);
         if let Some(split) = configuration.split {
             let settings = configuration.of_coordination();
@@ -132,12 +160,24 @@ impl Candidacy {
                 // It is granted what it needs.
                 component.check().await.map_err(|error| error.to_string())?;
             }
-            notes.push(split.note(&understood.candidate));
+            notes.push(split.note(&read.name));
             handler = no_work(split.count);
-            let given = configuration.given.clone();
-            let grace = grace.or(work.grace).unwrap_or_default();
-            coordination =
-                Some(Coordination::new(given, component, &settings, split, &understood, grace));
+            let timings = &read.timings;
+            let pace = Pace::of(timings.failover.map_or(timings.lease, |failover| failover.within));
+            let sign =
+                Sign { member: read.name.clone(), weight: split.capacity, most: split.most, pace };
+            let membership = Membership {
+                sign,
+                count: split.count,
+                patience: 2 * timings.lease + grace.or(work.grace).unwrap_or_default(),
+                leave_within: LEAVE_WITHIN,
+            };
+            coordination = Some(Coordination {
+                given: configuration.given.clone(),
+                component: Arc::new(component),
+                membership,
+                leaves_wills: settings.get(names::LAST_WILL) == Some("true"),
+            });
         }
         if let Some((part, settings)) = &configuration.part {
             let coordinating = of(settings.clone());
@@ -145,9 +185,12 @@ impl Candidacy {
             handler = Box::new(OfShare::new(*part, handler, Arc::new(coordinating)));
         }
         let runs_all = coordination.is_none() && configuration.part.is_none() && !observes;
-        let log = log.in_zone(understood.zone());
+        let log = log.in_zone(zone_in(read.agenda.schedule.as_ref()));
         Ok(Some(Self {
-            understood,
+            settings: read,
+            work: work.found,
+            credential: credential.concat().trim_start_matches(CREDENTIAL).to_owned(),
+            origins: needs.origins,
             elector,
             handler,
             grace: grace.or(work.grace),
@@ -178,10 +221,26 @@ impl Candidacy {
         self.ready.subscribe()
     }
 
+    /// Returns the name of the storage account, and where it is.
+    pub(super) fn account(&self) -> String {
+        format!("{} at {}", self.settings.account.name(), self.settings.account.origin())
+    }
+
     /// Tells of itself, and what concerns all.
     pub(super) fn begin(&self, also: &[String]) {
-        self.log.event(&self.understood.event());
-        for detail in self.understood.notes.iter().chain(&self.notes).chain(also) {
+        let Settings { election, name, agenda, timings, .. } = &self.settings;
+        self.log.event(&Event::Starting {
+            version: VERSION.to_owned(),
+            candidate: name.clone(),
+            election: election.to_string(),
+            schedule: agenda.description(),
+            work: (!matches!(self.work, Found::Nothing)).then(|| self.work.to_string()),
+            lease: timings.lease,
+            failover: timings.failover.map(|failover| failover.within),
+            account: self.account(),
+            credential: self.credential.clone(),
+        });
+        for detail in self.notes.iter().chain(also) {
             self.log.note_once(detail);
         }
     }
@@ -211,7 +270,7 @@ impl Candidacy {
         if self.runs_all {
             let component = Arc::new(self.elector.beside(&clock));
             let (tell, order) = (noted.clone(), self.order.clone());
-            let poll = self.understood.poll;
+            let poll = self.settings.timings.poll;
             let events = move |event| tell.event(&event);
             beside.spawn(make_way(component, poll, leads.subscribe(), order, events));
         }
@@ -280,6 +339,15 @@ impl Contender {
     pub(super) async fn end(mut self) {
         self.beside.shutdown().await;
     }
+}
+
+/// The handler of the coordinating election, which has no turns.
+fn no_work(shares: u32) -> Box<dyn Handler> {
+    let told = format!(
+        "nothing was run: the work is split into {shares} shares; trigger the election of one, \
+         BLOB.share.SPLIT.INDEX-of-COUNT"
+    );
+    Box::new(from_fn(move |_, _| std::future::ready(Err(told.clone().into()))))
 }
 
 /// How soon this candidate is replaced if it dies as leader, and why.

@@ -12,6 +12,7 @@ use super::settings::table::{
 };
 #[cfg(unix)]
 use super::supervisor::Link;
+use serde::Serialize;
 use std::env;
 use std::fmt;
 use std::fs::File;
@@ -46,13 +47,16 @@ pub(super) struct Work {
     pub found: Found,
 }
 
-/// What was found as the work. Nothing in it is a secret.
+/// What was found as the work. Nothing in it is a secret. Serialized as `work` in `tenure check --json`.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
 pub(super) enum Found {
     Component {
         file: PathBuf,
         /// The interfaces that it asks for.
         imports: Vec<String>,
         /// Where its requests may go, as that was written.
+        #[serde(rename = "may_reach")]
         hosts: Vec<String>,
         /// The names of its variables.
         variables: Vec<String>,
@@ -64,6 +68,7 @@ pub(super) enum Found {
         /// How many: they may be secrets.
         arguments: usize,
         /// Those that only a shell understands.
+        #[serde(skip)]
         of_a_shell: Vec<String>,
     },
     /// That of an application, which asks.

@@ -10,7 +10,6 @@ mod check;
 mod complaint;
 mod compose;
 mod configuration;
-mod coordination;
 #[cfg(feature = "demo")]
 mod demo;
 mod descriptors;
@@ -50,7 +49,6 @@ mod telemetry;
 mod terminal;
 mod text;
 mod times;
-mod understood;
 mod variables;
 mod version;
 

@@ -1,8 +1,7 @@
 //! A process among those that are there for shares of an election: `tenure run --shares`.
 
-use super::candidacy::Candidacy;
+use super::candidacy::{Candidacy, Coordination};
 use super::configuration::Configuration;
-use super::coordination::Coordination;
 use super::log::Whose;
 use super::process::{Handle, Process};
 use std::future::pending;

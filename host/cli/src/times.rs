@@ -43,6 +43,14 @@ pub(super) fn zone_of(schedule: Option<&str>) -> Zone {
     schedule.and_then(Schedule::described).map_or(Zone::UTC, |(_, zone)| zone)
 }
 
+/// Returns the time zone of a schedule: that of a cron expression, else UTC.
+pub(super) fn zone_in(schedule: Option<&Schedule>) -> Zone {
+    match schedule {
+        Some(Schedule::Cron(_, zone)) => *zone,
+        _ => Zone::UTC,
+    }
+}
+
 /// The time of day in a time zone, for terminals. The offset is left out where it is also that of this machine.
 pub(super) fn time_of_day(now: DateTime<Utc>, zone: Zone) -> String {
     let (there, here) = (now.with_timezone(&zone), now.with_timezone(&Local));

@@ -14,21 +14,17 @@ use tenure_azure::request::Request;
 use tenure_core::{Chance, Failure, FailureKind, Fetch, Fetched, Moment, Settings};
 
 /// The account that some settings name, and the connections to it.
-pub(super) struct Account {
-    settings: Settings,
+pub(super) struct Account<'s> {
+    settings: &'s Settings,
     clients: Arc<Clients>,
     clock: BootClock,
 }
 
-impl Account {
+impl<'s> Account<'s> {
     /// Trusts `authorities` beside whom the platform trusts.
-    pub(super) fn new(settings: Settings, authorities: Authorities) -> Self {
+    pub(super) fn new(settings: &'s Settings, authorities: Authorities) -> Self {
         let clients = Arc::new(Clients::for_component(authorities));
         Self { settings, clients, clock: BootClock::new() }
-    }
-
-    pub(super) fn settings(&self) -> &Settings {
-        &self.settings
     }
 
     async fn send(&self, request: &Request, timeout: Duration) -> Result<Received, Failure> {
@@ -54,7 +50,7 @@ fn outgoing(request: &Request) -> Result<http::Request<Bytes>, http::Error> {
     built.body(Bytes::copy_from_slice(request.body.reveal().as_bytes()))
 }
 
-impl Transport for &Account {
+impl Transport for Account<'_> {
     fn now(&self) -> Moment {
         self.clock.now()
     }
@@ -64,7 +60,7 @@ impl Transport for &Account {
     }
 
     async fn ask(&mut self, question: Question) -> Result<Reply, Failure> {
-        let request = question.request(&self.settings, Utc::now());
+        let request = question.request(self.settings, Utc::now());
         let (status, headers, body) = self.send(&request, question.timeout).await?;
         let answer = Answer::read(&question.operation, status, &headers).with_body(&body);
         Ok(Reply { answer, headers })
@@ -76,7 +72,7 @@ impl Transport for &Account {
     }
 }
 
-impl Chance for &Account {
+impl Chance for Account<'_> {
     fn bits(&mut self) -> u64 {
         let mut bytes = [0; 8];
         let random: &dyn SecureRandom = rustls::crypto::ring::default_provider().secure_random;

@@ -38,18 +38,17 @@ const INTERRUPTED: u8 = 130;
 pub(super) async fn check(line: &CommandLine) -> CommandResult {
     let (json, offline) = (line.has(&JSON), line.has(&OFFLINE));
     let mut signals = Signals::new().map_err(fail)?;
-    let Validated { mut configurations, candidacies, notes } = validate(line).await?;
+    let Validated { configurations, candidacies, notes } = validate(line).await?;
     if !json {
         print(&settings::as_text(&candidacies, &notes));
     }
     let mut results = Vec::new();
     if !offline {
         let mut tester = Tester::new(!json, candidacies.len() > 1);
-        for (candidacy, configuration) in candidacies.iter().zip(&mut configurations) {
+        for (candidacy, configuration) in candidacies.iter().zip(&configurations) {
             match tester.test(candidacy, configuration, &mut signals).await {
                 Ok(findings) => results.push(findings),
-                Err(Stop::Settings) => return Err(complain(&configuration.complaints, json)),
-                Err(Stop::Interrupted(findings)) => {
+                Err(Interrupted(findings)) => {
                     results.extend(findings);
                     show(&candidacies, &notes, &results, json);
                     return Ok(ExitCode::from(INTERRUPTED));
@@ -113,13 +112,8 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
     Ok(Validated { configurations, candidacies, notes })
 }
 
-/// Why a test is the last one.
-enum Stop {
-    /// A file with a setting changed meanwhile. The configuration has the complaints.
-    Settings,
-    /// A signal came. None: it came twice, or before anything was found.
-    Interrupted(Option<Findings>),
-}
+/// A signal came during a test. Without findings, it came twice or before anything was found.
+struct Interrupted(Option<Findings>);
 
 /// Tests the accounts of one election after the other.
 struct Tester {
@@ -141,47 +135,45 @@ impl Tester {
     async fn test(
         &mut self,
         candidacy: &Candidacy,
-        configuration: &mut Configuration,
+        configuration: &Configuration,
         signals: &mut Signals,
-    ) -> Result<Findings, Stop> {
-        let understood = &candidacy.understood;
-        let settings = configuration.read().ok_or(Stop::Settings)?;
+    ) -> Result<Findings, Interrupted> {
+        let Candidacy { settings, credential, origins, .. } = candidacy;
         if self.shows {
-            let election = printable(&understood.election);
+            let election = printable(&settings.election.to_string());
             print(&if self.several { format!("\n{election}\n") } else { "\n".to_owned() });
         }
         let mut findings = Findings::new(self.shows);
-        for origin in &understood.origins {
+        for origin in origins {
             if !self.connected.insert(origin.clone()) {
                 continue;
             }
             select! {
                 found = connection::examine(origin, &configuration.authorities) => findings.add([found]),
                 // Nothing is made yet that would have to be removed.
-                _ = signals.next() => return Err(Stop::Interrupted(None)),
+                _ = signals.next() => return Err(Interrupted(None)),
             }
         }
         let file = configuration.given.get(&CONNECTION_STRING_FILE).map(Value::text);
         let container = settings.election.container();
-        let (account, credential) = (&understood.account, &understood.credential);
+        let account = candidacy.account();
         let is_first = self.tried.insert(format!("{account} {container} {credential} {file:?}"));
         let account = Account::new(settings, configuration.authorities.clone());
-        let Some((found, interrupted)) = to_the_end(&account, is_first, signals).await else {
-            return Err(Stop::Interrupted(None));
-        };
+        let examination = Examination::of(settings, account);
+        let ended = to_the_end(examination, is_first, signals).await;
+        let (found, interrupted) = ended.ok_or(Interrupted(None))?;
         findings.add(found);
-        if interrupted { Err(Stop::Interrupted(Some(findings))) } else { Ok(findings) }
+        if interrupted { Err(Interrupted(Some(findings))) } else { Ok(findings) }
     }
 }
 
 /// Examines the account. A first signal waits until the test blob is deleted; a second one does not. Returns true if a
 /// signal came, and none if two came.
 async fn to_the_end(
-    account: &Account,
+    examination: Examination<'_, Account<'_>>,
     is_first: bool,
     signals: &mut Signals,
 ) -> Option<(Vec<Finding>, bool)> {
-    let examination = Examination::of(account.settings(), account);
     let examination = async {
         if is_first { examination.findings().await } else { examination.look_only().await }
     };
@@ -235,7 +227,7 @@ fn show(candidacies: &[Candidacy], notes: &[String], results: &[Findings], json:
             let title = ["election", "verdict", "findings"].map(str::to_owned);
             let row = |(candidacy, findings): &(&Candidacy, &Findings)| {
                 let verdict = worst(&findings.found).name().to_owned();
-                let election = printable(&candidacy.understood.election);
+                let election = printable(&candidacy.settings.election.to_string());
                 [election, verdict, findings::summary(&findings.found)]
             };
             print(&format!("\n{}", aligned([title].into_iter().chain(several.iter().map(row)))));

@@ -4,18 +4,18 @@ use crate::candidacy::Candidacy;
 use crate::complaint::printable;
 use crate::handler::Found;
 use crate::terminal::{broken, columns};
-use crate::times::now;
-use crate::understood::Understood;
+use crate::times::{now, zone_in};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 use tenure::contract::schedule_words_and_text;
 use tenure::program::local;
+use tenure::program::server::view::millis;
 #[cfg(unix)]
 use tenure::program::supervisor::{Visibility, visibility};
 use tenure_base::duration::format_duration;
-use tenure_core::{Agenda, Delivery, Missed, Schedule, Timestamp, Zone};
+use tenure_core::{Agenda, Delivery, Missed, Settings, Timestamp};
 
 /// So many turns are told.
 const TURNS: usize = 3;
@@ -25,48 +25,20 @@ const INDENT: usize = 14;
 
 /// Returns an election for programs, without what was found at its account.
 pub(super) fn object(candidacy: &Candidacy) -> Value {
-    let Understood { election, candidate, agenda, lease, failover, account, credential, .. } =
-        &candidacy.understood;
+    let Settings { election, name, agenda, timings, .. } = &candidacy.settings;
     let turns = turns(agenda, Timestamp(now()));
     json!({
-        "election": election,
-        "candidate": candidate,
+        "election": election.to_string(),
+        "candidate": name,
         "schedule": agenda.description(),
         "next_turns": turns.iter().map(|turn| turn.text.as_str()).collect::<Vec<_>>(),
-        "work": work_object(&candidacy.understood.work),
-        "lease_ms": milliseconds(*lease),
-        "failover_ms": failover.map(milliseconds),
-        "account": account,
-        "credential": credential,
-        "notes": notes(candidacy),
+        "work": Some(&candidacy.work).filter(|work| !matches!(work, Found::Nothing)),
+        "lease_ms": millis(timings.lease),
+        "failover_ms": timings.failover.map(|failover| millis(failover.within)),
+        "account": candidacy.account(),
+        "credential": candidacy.credential,
+        "notes": candidacy.notes,
     })
-}
-
-fn work_object(work: &Found) -> Value {
-    match work {
-        Found::Component { file, imports, hosts, variables } => json!({
-            "kind": "component",
-            "file": file,
-            "imports": imports,
-            "may_reach": hosts,
-            "variables": variables,
-        }),
-        Found::Webhook { origin } => json!({ "kind": "webhook", "origin": origin }),
-        Found::Command { file, arguments, .. } => {
-            json!({ "kind": "command", "file": file, "arguments": arguments })
-        }
-        Found::Application => json!({ "kind": "application" }),
-        Found::Nothing => Value::Null,
-    }
-}
-
-fn milliseconds(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn notes(candidacy: &Candidacy) -> Vec<&str> {
-    let notes = candidacy.understood.notes.iter().chain(&candidacy.notes);
-    notes.map(String::as_str).collect()
 }
 
 pub(super) fn as_text(candidacies: &[Candidacy], notes: &[String]) -> String {
@@ -84,7 +56,7 @@ pub(super) fn as_text(candidacies: &[Candidacy], notes: &[String]) -> String {
         text.push('\n');
     }
     for (candidacy, rows) in candidacies.iter().zip(&each) {
-        let _ = writeln!(text, "{}", printable(&candidacy.understood.election));
+        let _ = writeln!(text, "{}", printable(&candidacy.settings.election.to_string()));
         for row in rows.iter().filter(|row| !common.contains(row)) {
             write(&mut text, row);
         }
@@ -111,41 +83,44 @@ fn common(each: &[Vec<(&'static str, String)>]) -> Vec<(&'static str, String)> {
 }
 
 fn rows(candidacy: &Candidacy) -> Vec<(&'static str, String)> {
-    let understood = &candidacy.understood;
-    let mut rows = vec![("candidate", understood.candidate.clone())];
-    if let (Found::Nothing, None) = (&understood.work, understood.schedule()) {
-        rows.push(("work", work(&understood.work)));
+    let Settings { name, agenda, timings, .. } = &candidacy.settings;
+    let found = &candidacy.work;
+    let mut rows = vec![("candidate", name.clone())];
+    let schedule = agenda.description();
+    if let (Found::Nothing, None) = (found, &schedule) {
+        rows.push(("work", work(found)));
         rows.extend(of_account(candidacy));
         return rows;
     }
-    let schedule = understood.schedule().as_deref().map(schedule_words_and_text);
+    let schedule = schedule.as_deref().map(schedule_words_and_text);
     let schedule = schedule.unwrap_or_else(|| "none".to_owned());
-    let delay = match understood.agenda.delay {
+    let delay = match agenda.delay {
         Duration::ZERO => String::new(),
         delay => format!(", delayed by {} (--jitter)", format_duration(delay)),
     };
-    rows.push(("schedule", format!("{schedule}{delay}{}", rules(&understood.agenda))));
-    let turns = turns(&understood.agenda, Timestamp(now()));
+    rows.push(("schedule", format!("{schedule}{delay}{}", rules(agenda))));
     let names = ["next turns"].into_iter().chain(std::iter::repeat(""));
-    rows.extend(names.zip(turns.into_iter().map(|turn| turn.for_people())));
-    rows.push(("work", work(&understood.work)));
-    #[cfg(unix)]
-    if let Found::Command { .. } = understood.work {
-        rows.push(("processes", found(visibility()).to_owned()));
+    for (name, TurnTime { text, wait }) in names.zip(turns(agenda, Timestamp(now()))) {
+        let wait = Duration::from_secs(wait.as_secs());
+        rows.push((name, format!("{text} (in {})", format_duration(wait))));
     }
-    if let Some(reach) = reach(&understood.work) {
+    rows.push(("work", work(found)));
+    #[cfg(unix)]
+    if let Found::Command { .. } = found {
+        rows.push(("processes", processes(visibility()).to_owned()));
+    }
+    if let Some(reach) = reach(found) {
         rows.push(("may reach", reach));
     }
-    rows.push(("lease", format_duration(understood.lease)));
+    rows.push(("lease", format_duration(timings.lease)));
     rows.extend(of_account(candidacy));
     rows
 }
 
 fn of_account(candidacy: &Candidacy) -> Vec<(&'static str, String)> {
-    let Understood { account, credential, .. } = &candidacy.understood;
-    let mut rows = vec![("account", account.clone()), ("credential", credential.clone())];
-    rows.extend(notes(candidacy).into_iter().map(|note| ("note", note.to_owned())));
-    rows
+    let account = [("account", candidacy.account()), ("credential", candidacy.credential.clone())];
+    let notes = candidacy.notes.iter().map(|note| ("note", note.clone()));
+    account.into_iter().chain(notes).collect()
 }
 
 /// How often a slot is run, and what becomes of missed ones, where there are slots.
@@ -174,13 +149,6 @@ struct TurnTime {
     wait: Duration,
 }
 
-impl TurnTime {
-    fn for_people(&self) -> String {
-        let wait = Duration::from_secs(self.wait.as_secs());
-        format!("{} (in {})", self.text, format_duration(wait))
-    }
-}
-
 /// The next turns of the timer after `now`.
 fn turns(agenda: &Agenda, now: Timestamp) -> Vec<TurnTime> {
     let Some(schedule) = &agenda.schedule else { return Vec::new() };
@@ -189,11 +157,8 @@ fn turns(agenda: &Agenda, now: Timestamp) -> Vec<TurnTime> {
     let slots = std::iter::successors(schedule.next(due), |slot| schedule.next(*slot));
     let time = |slot: Timestamp| {
         let due = slot.0.saturating_add(delay);
-        let zone = match schedule {
-            Schedule::Cron(_, zone) => *zone,
-            _ => Zone::UTC,
-        };
-        TurnTime { text: local(due, zone), wait: Duration::from_nanos(due.saturating_sub(now.0)) }
+        let text = local(due, zone_in(Some(schedule)));
+        TurnTime { text, wait: Duration::from_nanos(due.saturating_sub(now.0)) }
     };
     slots.take(TURNS).map(time).collect()
 }
@@ -225,7 +190,7 @@ fn listed(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
 
 /// Describes which processes of a command are found when they have left its process group.
 #[cfg(unix)]
-fn found(visibility: Visibility) -> &'static str {
+fn processes(visibility: Visibility) -> &'static str {
     match visibility {
         Visibility::All => "all that the command starts are found, whatever /proc hides",
         Visibility::Shown => {

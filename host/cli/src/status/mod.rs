@@ -32,6 +32,7 @@ use tenure::contract::{
     schedule_words_and_text,
 };
 use tenure::program::local;
+use tenure::program::server::view::millis;
 use tenure::settings::{Replacement, names};
 use tenure_core::Zone;
 
@@ -145,8 +146,8 @@ fn object(view: &View) -> Value {
     };
     let mut object = as_json(election, snapshot);
     object["failover"] = json!(view.replacement(snapshot).map(|replacement| json!({
-        "machine_ms": milliseconds(replacement.machine()),
-        "promise_ms": replacement.promise.map(milliseconds),
+        "machine_ms": millis(replacement.machine()),
+        "promise_ms": replacement.promise.map(millis),
         "detail": replacement.to_string(),
     })));
     let now = now();
@@ -207,10 +208,6 @@ fn replacement(snapshot: &Snapshot, by_settings: Replacement) -> Option<Replacem
         watched: leader.address.is_some(),
         ..by_settings
     })
-}
-
-fn milliseconds(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn as_json(election: &str, snapshot: &Snapshot) -> Value {
@@ -295,7 +292,7 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
         }
     }
     if let Some(problem) = &snapshot.problem {
-        row("problem", format!("{}: {}", class_name(problem.class), problem.detail));
+        row("problem", problem.to_string());
     }
     if let Some(before) = snapshot.history.first() {
         let changes = match snapshot.changes {

@@ -71,22 +71,20 @@ fn row(view: &View) -> [String; 5] {
 /// Writes to standard error why elections could not be read.
 pub(super) fn problems(views: &[View]) {
     for View { election, snapshot, .. } in views {
-        let problem = match snapshot {
-            Err(problem) => problem,
-            // One election alone shows it in its rows.
-            Ok(Snapshot { problem: Some(problem), .. }) if views.len() > 1 => {
-                let (class, detail) = (class_name(problem.class), printable(&problem.detail));
-                eprint(format_args!("tenure: {election} ({class}): {detail}\n"));
-                continue;
-            }
-            Ok(_) => continue,
+        let (Ok(Snapshot { problem: Some(problem), .. }) | Err(problem)) = snapshot else {
+            continue;
         };
         let (class, detail) = (class_name(problem.class), printable(&problem.detail));
-        let meaning = super::here::meaning(problem.class);
-        eprint(format_args!(
-            "tenure: {election} could not be read ({class}): {detail}\n\
-             here: {meaning}\n\
-             To try each request, step by step: tenure check {election}\n"
-        ));
+        if snapshot.is_err() {
+            let meaning = super::here::meaning(problem.class);
+            eprint(format_args!(
+                "tenure: {election} could not be read ({class}): {detail}\n\
+                 here: {meaning}\n\
+                 To try each request, step by step: tenure check {election}\n"
+            ));
+        } else if views.len() > 1 {
+            // One election alone shows it in its rows.
+            eprint(format_args!("tenure: {election} ({class}): {detail}\n"));
+        }
     }
 }
