@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::BootClock;
 use tenure::component::Engine;
-use tenure::contract;
 use tenure::handler::{
     ComponentHandler, Handler, LineSink, MEMORY_LIMIT as USUAL_MEMORY, Options, from_fn,
 };
@@ -211,7 +210,7 @@ fn judge_all(configuration: &mut Configuration) {
     match configuration.given.is_on(&WEBHOOK) {
         true => {
             if let Err(complaints) = Target::read(&variables_of_webhook(configuration)) {
-                add(configuration, complaints);
+                configuration.add_of_core(complaints);
             }
         }
         false => {
@@ -276,7 +275,7 @@ fn post(clock: &BootClock, configuration: &mut Configuration, output: LineSink) 
     let repeats = configuration.settings.get(names::DELIVERY) == Some("at-least-once");
     let variables = variables_of_webhook(configuration);
     let handler = WebhookHandler::new(variables, authorities, repeats, Some(output), clock);
-    let handler = handler.map_err(|complaints| add(configuration, complaints)).ok();
+    let handler = handler.map_err(|complaints| configuration.add_of_core(complaints)).ok();
     let handler = handler.filter(|_| !unusable)?;
     let found = Found::Webhook { origin: handler.origin().to_owned() };
     Some(Work { handler: Box::new(handler), grace: None, found })
@@ -301,15 +300,6 @@ fn variables_of_webhook(configuration: &Configuration) -> Variables {
 fn is_of_webhook(setting: &Setting) -> bool {
     setting.is(&WEBHOOK)
         || (setting.works.contains(&Kind::Webhook) && !setting.is(&WEBHOOK_CA_FILE))
-}
-
-fn add(configuration: &mut Configuration, complaints: Vec<tenure_core::Complaint>) {
-    let told = complaints.into_iter().map(|complaint| contract::Complaint {
-        setting: complaint.setting.to_owned(),
-        problem: complaint.problem,
-        advice: complaint.advice,
-    });
-    configuration.add(told.collect());
 }
 
 /// What only a component is given.

@@ -24,6 +24,8 @@ const TOLD: [&str; 11] = [
     "TENURE_IDEMPOTENCY_KEY",
 ];
 
+const NO_SUCH_VARIABLE: &str = "there is no such variable, so it has no effect";
+
 /// What is wrong with the variables of this process.
 pub(super) fn misspelt(table: &[&'static Setting]) -> Vec<Complaint> {
     let known = known(table);
@@ -73,34 +75,24 @@ pub(super) fn complaint(
     if known.contains(&name) || is_of_a_cluster(rest) {
         return None;
     }
-    // An option that has no variable.
-    let option_name = letters[PREFIX.len()..].to_lowercase().replace('_', "-");
-    let option =
-        table.iter().find(|setting| setting.variable.is_empty() && setting.name == option_name);
-    if let Some(setting) = option.filter(|setting| setting.is_option_of("run")) {
-        let advice = match setting.is_key() {
-            true => {
-                format!("give {}, or {} in a file for --config", setting.option(), setting.name)
-            }
-            false => format!("give {}", setting.option()),
-        };
-        return Some(Complaint::new(
-            name,
-            "this setting has no variable, so it has no effect",
-            advice,
-        ));
-    }
-    let option =
-        table.iter().find(|setting| !setting.variable.is_empty() && setting.name == option_name);
-    if let Some(setting) =
-        option.filter(|setting| setting.is_option_of("run") && setting.variable != letters)
-    {
-        let advice = format!("{} is set by {}", setting.option(), setting.variable);
-        return Some(Complaint::new(
-            name,
-            "there is no such variable, so it has no effect",
-            advice,
-        ));
+    let name_of_option = rest.to_lowercase().replace('_', "-");
+    let is_meant =
+        |setting: &&&Setting| setting.name == name_of_option && setting.is_option_of("run");
+    match table.iter().find(is_meant) {
+        Some(setting) if setting.variable.is_empty() => {
+            let in_file = match setting.is_key() {
+                true => format!(", or {} in a file for --config", setting.name),
+                false => String::new(),
+            };
+            let advice = format!("give {}{in_file}", setting.option());
+            let problem = "this setting has no variable, so it has no effect";
+            return Some(Complaint::new(name, problem, advice));
+        }
+        Some(setting) if setting.variable != letters => {
+            let advice = format!("{} is set by {}", setting.option(), setting.variable);
+            return Some(Complaint::new(name, NO_SUCH_VARIABLE, advice));
+        }
+        _ => {}
     }
     let most = match rest.len() {
         0..=4 => 1,
@@ -110,7 +102,7 @@ pub(super) fn complaint(
     let distance = |known: &&&str| strsim::damerau_levenshtein(known, &letters);
     let nearest = known.iter().min_by_key(distance).filter(|known| distance(known) <= most)?;
     let advice = format!("did you mean {nearest}?");
-    Some(Complaint::new(name, "there is no such variable, so it has no effect", advice))
+    Some(Complaint::new(name, NO_SUCH_VARIABLE, advice))
 }
 
 #[cfg(test)]

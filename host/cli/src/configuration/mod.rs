@@ -21,8 +21,8 @@ pub(super) use split::Split;
 use super::complaint::Complaint;
 use super::settings::setting::{Kind, Setting};
 use super::settings::table::{
-    CA_FILE, CONFIG, CRON, DELIVERY, EVERY, FAILOVER, JITTER, LISTEN, MAX_ATTEMPTS, MAX_TENURE,
-    MISSED, NAME, NO_WORK, POLL, TIME_ZONE, TURN_TIMEOUT, WHILE_LEADING,
+    CA_FILE, CRON, DELIVERY, EVERY, FAILOVER, JITTER, LISTEN, MAX_ATTEMPTS, MAX_TENURE, MISSED,
+    NAME, NO_WORK, POLL, TIME_ZONE, TURN_TIMEOUT, WHILE_LEADING,
 };
 use super::settings::{CommandLine, Elections, Given, Value};
 use super::supervisor::Link;
@@ -79,9 +79,7 @@ const LOCK_POLL: &str = "1s";
 impl Configuration {
     pub(super) fn of_run(given: Given) -> Self {
         let mut this = Self::of(given);
-        if this.settings.get(names::NAME).is_none() {
-            this.settings.set(names::NAME, default_name());
-        }
+        this.set_default(names::NAME, default_name());
         if this.given.is_on(&NO_WORK) {
             this.without_work();
         }
@@ -101,20 +99,13 @@ impl Configuration {
         given.keep_own();
         let mut this = Self::of(given);
         this.complaints.extend(complaints);
-        let others = this.given.table.iter().copied();
-        let others = others.filter(|setting| {
-            setting.component && setting.is_option_of("run") && !setting.is_option_of("lock")
-        });
-        this.clear(&others.collect::<Vec<_>>());
+        this.clear_others();
         this.settings.set(names::WHILE_LEADING, "true");
         // It is told by the exit code that the command failed, and there is no next turn.
         this.settings.set(names::MAX_FAILURES, "0");
         this.settings.set(names::ORDERS, "never");
-        for (name, usual) in [(names::NAME, default_name()), (names::POLL, LOCK_POLL.to_owned())] {
-            if this.settings.get(name).is_none() {
-                this.settings.set(name, usual);
-            }
-        }
+        this.set_default(names::NAME, default_name());
+        this.set_default(names::POLL, LOCK_POLL.to_owned());
         this.attached = Some(attached);
         this
     }
@@ -142,14 +133,9 @@ impl Configuration {
         // Variables and the file are for candidates too.
         given.keep_own();
         let mut this = Self::of(given);
-        let others = this.given.table.iter().copied();
-        let others =
-            others.filter(|s| s.component && s.is_option_of("run") && !s.is_option_of("observe"));
-        this.clear(&others.collect::<Vec<_>>());
+        this.clear_others();
         this.settings.set(names::OBSERVE, "true");
-        if this.settings.get(names::NAME).is_none() {
-            this.settings.set(names::NAME, default_name());
-        }
+        this.set_default(names::NAME, default_name());
         if this.given.text(&LISTEN).is_none() {
             const PROBLEM: &str = "no address is given, so this observer could not be asked";
             this.complain(&LISTEN, PROBLEM, LISTEN.advice);
@@ -201,11 +187,7 @@ impl Configuration {
 
     /// For an operator, who has no turns, and means one election.
     pub(super) fn of_operator(line: &CommandLine) -> Self {
-        let (given, complaints) = match CONFIG.is_option_of(&line.command) {
-            true => Elections::of(line).only(),
-            // Others go to a listener, and may need no election.
-            false => (Given::of(line), Vec::new()),
-        };
+        let (given, complaints) = Elections::of(line).only();
         let mut this = Self::of(given);
         this.complaints.extend(complaints);
         this.clear(&TURNS);
@@ -264,6 +246,22 @@ impl Configuration {
     /// Whether the work is to last as long as the leadership.
     pub(super) fn while_leading(&self) -> bool {
         self.settings.get(names::WHILE_LEADING).is_some_and(|value| value.trim() == "true")
+    }
+
+    fn set_default(&mut self, name: &'static str, value: String) {
+        if self.settings.get(name).is_none() {
+            self.settings.set(name, value);
+        }
+    }
+
+    /// Forgets what the component reads for `tenure run`, and the command has no option for.
+    fn clear_others(&mut self) {
+        let command = self.given.command();
+        let is_other = |setting: &&Setting| {
+            setting.component && setting.is_option_of("run") && !setting.is_option_of(command)
+        };
+        let others: Vec<_> = self.given.table.iter().copied().filter(is_other).collect();
+        self.clear(&others);
     }
 
     fn clear(&mut self, settings: &[&'static Setting]) {

@@ -19,10 +19,20 @@ impl Configuration {
         match Settings::read(&Here(&self.settings)) {
             Ok(settings) => Some(settings),
             Err(complaints) => {
-                self.add(complaints.into_iter().map(told).collect());
+                self.add_of_core(complaints);
                 None
             }
         }
+    }
+
+    /// Adds what the core complains about.
+    pub(crate) fn add_of_core(&mut self, complaints: Vec<tenure_core::Complaint>) {
+        let complaint = |tenure_core::Complaint { setting, problem, advice }| Complaint {
+            setting: setting.to_owned(),
+            problem,
+            advice,
+        };
+        self.add(complaints.into_iter().map(complaint).collect());
     }
 }
 
@@ -32,14 +42,6 @@ pub(crate) fn expiry(settings: &Variables) -> Option<DateTime<Utc>> {
     match Settings::read(&Here(settings)).ok()?.account.credential() {
         Credential::Sas(sas) => sas.bounds().1,
         _ => None,
-    }
-}
-
-fn told(complaint: tenure_core::Complaint) -> Complaint {
-    Complaint {
-        setting: complaint.setting.to_owned(),
-        problem: complaint.problem,
-        advice: complaint.advice,
     }
 }
 

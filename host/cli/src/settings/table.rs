@@ -16,22 +16,9 @@ const RUN_AND_OBSERVE: &[&str] = &["run", "check", "observe"];
 /// Those that keep a log, and know who leads.
 const LASTING: &[&str] = &["run", "check", "lock", "observe"];
 const RUN_AND_LOOKS: &[&str] = &["run", "check", "lock", "observe", "status"];
-/// Those that read the file.
-const OF_THE_FILE: &[&str] = &[
-    "run",
-    "check",
-    "lock",
-    "observe",
-    "status",
-    "reshare",
-    "reset-slot",
-    "transfer",
-    "trigger",
-    "break",
-];
 /// Those that can answer in JSON.
 const TELLING: &[&str] = &["check", "status"];
-/// Those that meet an election.
+/// Those that meet an election, and read the file.
 const ALL: &[&str] = &[
     "run",
     "check",
@@ -106,7 +93,7 @@ pub(super) const HEADINGS: [&str; 9] =
 
 settings! {
     CONFIG = Setting {
-        name: "config", variable: "TENURE_CONFIG", kind: Kind::File, commands: OF_THE_FILE,
+        name: "config", variable: "TENURE_CONFIG", kind: Kind::File, commands: ALL,
         scope: Scope::Elsewhere,
         short: "A file with values for these options",
         help: "A file with values for these options, for one election or for several; see the page Configuration \
