@@ -31,7 +31,7 @@ const OF_HANDLER: usize = 1024;
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// How events are told.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Format {
     /// For people.
     Text,
@@ -40,7 +40,7 @@ pub(super) enum Format {
 }
 
 /// Where a log is written to.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Output {
     Stdout,
     /// Standard output is a command's.

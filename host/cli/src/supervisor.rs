@@ -143,10 +143,10 @@ async fn run_supervised(words: &[OsString]) -> io::Result<ExitCode> {
         if wills.begun() || !open || held.too_long(now()) {
             held.release().for_each(|number| hand_on(number, &family));
         }
-        if let Some(number) = *wills.end_orphans()
+        if let Some(number) = wills.end_orphans
             && family.end_adopted()
         {
-            *wills.end_orphans() = None;
+            wills.end_orphans = None;
             let _ = (&answers).write(line(&number).as_bytes());
         }
         let ending = family.ended().is_some();
@@ -186,7 +186,7 @@ async fn run_supervised(words: &[OsString]) -> io::Result<ExitCode> {
             }
             () = sleep(wait), if open && !wait.is_zero() => {}
             () = sleep(PATIENCE), if held.is_some() => {}
-            () = sleep(LOOK), if ending || wills.end_orphans().is_some() => {}
+            () = sleep(LOOK), if ending || wills.end_orphans.is_some() => {}
         }
     };
     // What it wrote last. Its end of the pipe is closed, since it is dead.
@@ -267,8 +267,10 @@ impl Pace {
 /// The one that the child told, or else its own; of one that was killed what shells make of it, unless that would
 /// be taken for the end of the command of a lock.
 fn code(ended: Ended, lock: bool, wills: &Wills) -> ExitCode {
+    if let Some(code) = wills.code {
+        return ExitCode::from(code);
+    }
     let code = match ended {
-        _ if wills.code().is_some() => wills.code().map_or(0, i32::from),
         // It ends so on purpose only before anything began, and a panic is no end of a command.
         Ended::Exit(code) if !lock || code != PANICKED => code,
         _ if lock && wills.until() > Duration::ZERO => i32::from(LOST),
@@ -347,6 +349,7 @@ mod tests {
 
     #[test]
     fn the_exit_code_is_the_runners() {
+        use crate::log::{Format, Output};
         use message::Message;
         let mut wills = Wills::default();
         for (ended, lock, expected) in [
@@ -360,7 +363,8 @@ mod tests {
         ] {
             assert_eq!(code(ended, lock, &wills), ExitCode::from(expected));
         }
-        wills.take(line(&Message::Log { json: false, stderr: true }).trim_end(), None);
+        let (format, output) = (Format::Text, Output::Stderr);
+        wills.take(line(&Message::Log { format, output }).trim_end(), None);
         assert_eq!(code(Ended::Signal(9), true, &wills), ExitCode::from(125));
         wills.take(line(&Message::Exit(3)).trim_end(), None);
         for ended in [Ended::Exit(0), Ended::Exit(101), Ended::Signal(9)] {

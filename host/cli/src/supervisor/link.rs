@@ -1,7 +1,7 @@
 //! The runner's end: what its supervisor is to know is told here, and nobody ever waits for that.
 
 use super::message::{Message, Of, Will};
-use crate::log::{Format, Output, Style, Whose};
+use crate::log::{Style, Whose};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
@@ -88,8 +88,8 @@ impl Supervised {
         let unreachable = |error| format!("the supervisor cannot be reached: {error}");
         let (pipe, answers) = (pipe.map_err(unreachable)?, answers.map_err(unreachable)?);
         let link = Arc::new(Link::default());
-        let (json, stderr) = (style.format == Format::Json, style.output == Output::Stderr);
-        link.waiting().lines.push_back(line(&Message::Log { json, stderr }));
+        let Style { format, output, .. } = style;
+        link.waiting().lines.push_back(line(&Message::Log { format, output }));
         let supervisor = self.supervisor;
         // Of no effect on one that does not listen.
         let ring = move || {

@@ -1,6 +1,6 @@
 //! What a runner tells its supervisor, line by line over a pipe.
 
-use crate::log::Whose;
+use crate::log::{Format, Output, Whose};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -10,11 +10,7 @@ use tenure::program::supervisor;
 #[derive(Serialize, Deserialize)]
 pub(super) enum Message {
     /// The first one: how the log is written.
-    Log {
-        json: bool,
-        /// To standard error.
-        stderr: bool,
-    },
+    Log { format: Format, output: Output },
     /// Who the candidate of a number is; none: it is there no longer.
     Candidate { of: usize, whose: Option<Whose> },
     /// A last will; none: the one from before is void.

@@ -2,7 +2,7 @@
 
 use super::last_words::{Fate, LastWords};
 use super::message::{Message, Of, Will};
-use crate::log::{Format, Log, Output, Style, Whose};
+use crate::log::{Log, Style, Whose};
 use crate::output::eprint;
 use crate::service_manager::ServiceManager;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,22 +34,21 @@ const AT_A_TIME: usize = 32;
 /// All that the supervisor was told.
 #[derive(Default)]
 pub(super) struct Wills {
-    code: Option<u8>,
+    /// The exit code that the runner told.
+    pub code: Option<u8>,
     wills: BTreeMap<Of, Will>,
     log: Option<Style>,
     candidates: BTreeMap<usize, Whose>,
     /// Elections whose shares the runner was there for.
     split: BTreeSet<String>,
     /// The newest request to end adopted processes, until it is answered.
-    end_orphans: Option<u64>,
+    pub end_orphans: Option<u64>,
 }
 
 impl Wills {
     pub(super) fn take(&mut self, line: &str, manager: Option<&ServiceManager>) {
         match read(line) {
-            Some(Message::Log { json, stderr }) => {
-                let format = if json { Format::Json } else { Format::Text };
-                let output = if stderr { Output::Stderr } else { Output::Stdout };
+            Some(Message::Log { format, output }) => {
                 self.log = Some(Style { format, level: Level::INFO, output });
             }
             Some(Message::Candidate { of, whose: Some(whose) }) => {
@@ -82,16 +81,6 @@ impl Wills {
     /// The runner has told something, so it listens to signals.
     pub(super) fn begun(&self) -> bool {
         self.log.is_some()
-    }
-
-    /// The newest request to end adopted processes, until it is answered.
-    pub(super) fn end_orphans(&mut self) -> &mut Option<u64> {
-        &mut self.end_orphans
-    }
-
-    /// The exit code that the runner told.
-    pub(super) fn code(&self) -> Option<u8> {
-        self.code
     }
 
     /// Until when one of the wills can be of use.
