@@ -5,7 +5,6 @@ use super::terminal::broken;
 use super::times::in_zone;
 use super::times::whole;
 use anstyle::{AnsiColor, Style};
-use std::fmt;
 use std::time::Duration;
 use tenure::contract::ComingTurn;
 use tenure::handler::{Stream, TurnEnd};
@@ -44,23 +43,29 @@ pub(super) struct Layout<'a> {
     pub width: Option<usize>,
 }
 
-/// Formats an event for people, broken at words on a terminal. Returns none if the event has no text.
-pub(super) fn line(time: &dyn fmt::Display, event: &Event, layout: Layout<'_>) -> Option<String> {
-    let Layout { election, zone, colour, width } = layout;
-    let (style, name, text) = describe(event, zone)?;
-    // Names, errors and the handler's lines come from elsewhere.
-    let text = printable(&text);
+/// Formats an event for people. Returns none if the event has no text.
+pub(super) fn line(time: &str, event: &Event, layout: Layout<'_>) -> Option<String> {
+    let (style, name, text) = describe(event, layout.zone)?;
+    Some(arranged(time, (style, name, NAME), &text, layout))
+}
+
+/// Arranges a line for people, broken at words on a terminal. The name has its style and the columns that it takes.
+pub(super) fn arranged(
+    time: &str,
+    (style, name, room): (Style, &str, usize),
+    text: &str,
+    layout: Layout<'_>,
+) -> String {
+    let Layout { election, colour, width, .. } = layout;
     let (dim, style) = if colour { (DIM, style) } else { (PLAIN, PLAIN) };
-    let election =
-        election.map(|(name, width)| format!("{:<width$}  ", printable(name))).unwrap_or_default();
-    let time = time.to_string();
-    let indent = time.chars().count() + 2 + election.chars().count() + name.len().max(NAME) + 2;
-    let text = broken(&text, indent, width);
-    Some(
-        format!("{dim}{time}{dim:#}  {election}{style}{name:<NAME$}{style:#}  {text}")
-            .trim_end()
-            .to_owned(),
-    )
+    let election = election.map(|(name, width)| format!("{:<width$}  ", printable(name)));
+    let election = election.unwrap_or_default();
+    let indent = time.chars().count() + 2 + election.chars().count() + name.len().max(room) + 2;
+    // Names, errors and the handler's lines come from elsewhere.
+    let text = broken(&printable(text), indent, width);
+    format!("{dim}{time}{dim:#}  {election}{style}{name:<room$}{style:#}  {text}")
+        .trim_end()
+        .to_owned()
 }
 
 fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> {

@@ -1,8 +1,7 @@
 //! What changed between two looks at an election.
 
 use super::lease_name;
-use crate::complaint::printable;
-use crate::terminal::broken;
+use crate::text::{Layout, arranged};
 use crate::times::{in_zone, time_of_day, zone_of};
 use crate::times::{took, whole};
 use anstyle::{AnsiColor, Style};
@@ -187,27 +186,10 @@ fn ended(outcome: &str, slot: Option<&str>, outlook: &Outlook, zone: Zone) -> St
 }
 
 impl Change {
-    /// For people, in the time zone of the schedule.
-    pub(super) fn line(
-        &self,
-        now: DateTime<Utc>,
-        zone: Zone,
-        election: Option<(&str, usize)>,
-        colour: bool,
-        width: Option<usize>,
-    ) -> String {
-        let (style, name, text) = self.words(zone);
-        let (dim, style) =
-            if colour { (Style::new().dimmed(), style) } else { (Style::new(), Style::new()) };
-        let time = time_of_day(now, zone);
-        // Names and texts are what somebody wrote on the blob, or answered.
-        let election = election.map(|(name, room)| format!("{:<room$}  ", printable(name)));
-        let election = election.unwrap_or_default();
-        let indent = time.chars().count() + NAME + 4 + election.chars().count();
-        let text = broken(&printable(&text), indent, width);
-        format!("{dim}{time}{dim:#}  {election}{style}{name:<NAME$}{style:#}  {text}")
-            .trim_end()
-            .to_owned()
+    /// For people.
+    pub(super) fn line(&self, now: DateTime<Utc>, layout: Layout<'_>) -> String {
+        let (style, name, text) = self.words(layout.zone);
+        arranged(&time_of_day(now, layout.zone), (style, name, NAME), &text, layout)
     }
 
     fn words(&self, zone: Zone) -> (Style, &'static str, String) {
@@ -275,6 +257,9 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
+    const LAYOUT: Layout<'_> =
+        Layout { election: None, zone: Zone::UTC, colour: false, width: None };
+
     fn look(lease: LeaseState, leader: Option<(&str, u64)>) -> Snapshot {
         idle(lease, leader.map(|(name, term)| incumbent(name, term, 5 * SECOND)))
     }
@@ -285,8 +270,7 @@ mod tests {
     }
 
     fn lines(changes: &[Change]) -> Vec<String> {
-        let line =
-            |change: &Change| change.line(DateTime::UNIX_EPOCH, Zone::UTC, None, false, None);
+        let line = |change: &Change| change.line(DateTime::UNIX_EPOCH, LAYOUT);
         changes.iter().map(|change| line(change)[time() + 2..].to_owned()).collect()
     }
 
@@ -450,10 +434,12 @@ mod tests {
     #[test]
     fn nothing_that_a_terminal_obeys_gets_through() {
         let change = Change::Nobody { last: Some("a\u{1b}[31m\nb".to_owned()) };
-        let line = change.line(DateTime::UNIX_EPOCH, Zone::UTC, None, false, None);
+        let line = change.line(DateTime::UNIX_EPOCH, LAYOUT);
         assert!(!line.contains(['\u{1b}', '\n']), "{line:?}");
         assert_eq!(line.find("nobody"), Some(time() + NAME + 4));
-        assert!(change.line(DateTime::UNIX_EPOCH, Zone::UTC, None, true, None).contains('\u{1b}'));
+        assert!(
+            change.line(DateTime::UNIX_EPOCH, Layout { colour: true, ..LAYOUT }).contains('\u{1b}')
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::settings::CommandLine;
 use crate::settings::table::FOR_EACH_FILE;
 use crate::signals::Signals;
 use crate::terminal::{colour_wanted, columns};
+use crate::text::Layout;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
@@ -101,7 +102,8 @@ impl Page {
             true => self.as_json(now, change)?,
             false => {
                 let election = self.width.map(|width| (self.election.as_str(), width));
-                change.line(now, zone, election, self.colour, columns(io::stdout()))
+                let width = columns(io::stdout());
+                change.line(now, Layout { election, zone, colour: self.colour, width })
             }
         };
         let mut out = io::stdout();
