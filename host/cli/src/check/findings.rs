@@ -4,7 +4,7 @@ use crate::complaint::printable;
 use crate::output::{UNUSABLE, print};
 use crate::terminal::{broken, colour_wanted, columns};
 use anstyle::{AnsiColor, Style};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::io::{IsTerminal, stdout};
 
 /// The widest column of checks: `conditional break`.
@@ -17,9 +17,11 @@ const VERDICT: usize = 7;
 const INDENT: usize = VERDICT + CHECK + 4;
 
 /// How good or bad something is, the best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Verdict {
     /// As it has to be.
+    #[serde(rename = "ok")]
     Good,
     /// It could not be found out, which keeps nobody from leading.
     Unknown,
@@ -30,7 +32,7 @@ pub(super) enum Verdict {
 }
 
 /// What one check came to. Holds no secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     /// What was tried, in a few words: `acquire lease`.
     pub check: &'static str,
@@ -158,18 +160,6 @@ pub(super) fn summary(findings: &[Finding]) -> String {
     format!("{}: {meaning}", counted.join(", "))
 }
 
-/// Returns the findings for programs.
-pub(super) fn objects(findings: &[Finding]) -> Vec<Value> {
-    let object = |finding: &Finding| {
-        json!({
-            "check": finding.check,
-            "verdict": finding.verdict.name(),
-            "detail": finding.detail,
-        })
-    };
-    findings.iter().map(object).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,7 +220,12 @@ mod tests {
 
     #[test]
     fn programs_get_objects() {
-        let object = &objects(&[finding("clock", Verdict::Warning, "late".to_owned())])[0];
-        assert_eq!((&object["check"], &object["verdict"]), (&json!("clock"), &json!("warning")));
+        for verdict in [Verdict::Good, Verdict::Unknown, Verdict::Warning, Verdict::Failed] {
+            let object = serde_json::json!(finding("clock", verdict, "late".to_owned()));
+            assert_eq!(
+                (&object["check"], &object["verdict"]),
+                (&"clock".into(), &verdict.name().into())
+            );
+        }
     }
 }

@@ -207,7 +207,7 @@ fn show(candidacies: &[Candidacy], notes: &[String], results: &[Findings], json:
             let mut object = settings::object(candidacy);
             let findings = results.get(number).map(|findings| findings.found.as_slice());
             object["verdict"] = json!(findings.map(|findings| worst(findings).name()));
-            object["findings"] = json!(findings.map(findings::objects));
+            object["findings"] = json!(findings);
             object
         });
         print(&json_text(&json!({
