@@ -10,8 +10,6 @@
 mod elections;
 mod given;
 mod options;
-#[cfg(test)]
-mod page;
 mod parse;
 mod pattern;
 mod secret;

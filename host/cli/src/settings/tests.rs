@@ -1,5 +1,7 @@
 //! A setting that nobody has: a row is all that it takes.
 
+mod page;
+
 use super::setting::{Kind, Range, Setting};
 use super::source::Source;
 use super::table::{MEMORY_LIMIT, TABLE};

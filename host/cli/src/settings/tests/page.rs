@@ -1,8 +1,8 @@
 //! The tables of docs/configuration.md.
 
-use super::options::{first_sentence, range};
-use super::setting::{Kind, Setting};
-use super::table::{ACCOUNT, HEADINGS};
+use crate::settings::options::{first_sentence, range};
+use crate::settings::setting::{Kind, Setting};
+use crate::settings::table::{ACCOUNT, HEADINGS};
 use std::fmt::Write as _;
 
 /// Before and behind them in the page.
