@@ -7,7 +7,6 @@
 mod act;
 mod link;
 mod page;
-mod performance;
 mod picture;
 mod screen;
 mod sink;
@@ -18,19 +17,16 @@ mod summary;
 mod tests;
 mod view;
 
-pub use performance::{End, Options, Problem};
-
 use act::Act;
 use chrono::Utc;
-use performance::Interrupt;
 use screen::Screen;
 use stage::{Heard, Stage};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 use story::{State, Story};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// The most that can be told apart at a glance, and have a name.
 const NAMES: [&str; 9] = ["anna", "ben", "cleo", "dora", "emil", "finn", "gina", "hugo", "ida"];
@@ -48,51 +44,102 @@ const LATER_TURNS: usize = 2;
 /// How far a turn is when its leader is killed: at work, with the sink.
 const MIDDLE: Duration = Duration::from_millis(300);
 
+/// What is shown, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The number of candidates, 2 to 9.
+    pub candidates: u8,
+    /// On a page for a browser, where people break it themselves, instead of in the terminal.
+    pub page: bool,
+    /// Terminals are shown colours.
+    pub colour: bool,
+}
+
+/// The end of a demo.
+#[derive(Debug)]
+pub enum End {
+    /// It showed what it should, or the reader of standard output is gone.
+    Played,
+    /// It was interrupted before its end.
+    Interrupted,
+    /// It did not show what it should, and why.
+    Failed(String),
+    /// Nothing was shown: a port or a process is missing.
+    NotSetUp(io::Error),
+    /// It broke off: a process or standard output is missing.
+    BrokeOff(io::Error),
+}
+
+/// Ends a demo before its time, or the demo on the page.
+type Interrupt<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
+
 /// Runs a demo to its end, or until `interrupt` completes. The candidates are processes of this
 /// program, which takes the arguments of `tenure run`; none of them is left behind.
-///
-/// # Errors
-///
-/// A port, a process or standard output is missing.
-pub async fn demo(
-    options: &Options,
-    interrupt: impl Future<Output = ()> + Send,
-) -> Result<End, Problem> {
+pub async fn demo(options: &Options, interrupt: impl Future<Output = ()> + Send) -> End {
     let names = NAMES.get(..usize::from(options.candidates)).unwrap_or(&NAMES);
-    let interrupt = pin!(interrupt);
-    let prepared = async {
-        let (stage, heard) = Stage::build(names.len()).await?;
-        let story = Story::new(Utc::now(), names, stage::replacement()?);
-        Ok((stage, heard, story))
+    let (scene, heard) = match Scene::build(names).await {
+        Ok(built) => built,
+        Err(error) => return End::NotSetUp(error),
     };
-    let (stage, heard, story) = prepared.await.map_err(Problem::NotSetUp)?;
+    let screen = Screen::new(options.colour, options.page);
+    let interrupt = pin!(interrupt);
     let end = match options.page {
-        true => page::perform(stage, heard, story, options, interrupt).await,
+        true => page::perform(scene, heard, screen, interrupt).await,
         false => {
-            let mut frames = interval_at(Instant::now() + FRAME, FRAME);
-            frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let screen = Screen::new(options.colour, false);
             let limit = Instant::now() + LIMIT;
-            let mut demo = Demo { stage, heard, story, screen, interrupt, frames, limit };
+            let mut demo = Demo { scene, heard, screen, interrupt, limit };
             let end = demo.perform().await;
-            demo.stage.tasks.shutdown().await;
+            demo.scene.stage.tasks.shutdown().await;
             end
         }
     };
     match end {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(End::Unread),
-        end => end.map_err(Problem::BrokeOff),
+        Ok(end) => end,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => End::Played,
+        Err(error) => End::BrokeOff(error),
+    }
+}
+
+/// The candidates, and what became of them so far.
+struct Scene {
+    stage: Stage,
+    story: Story,
+}
+
+impl Scene {
+    async fn build(names: &[&'static str]) -> io::Result<(Self, UnboundedReceiver<Heard>)> {
+        let (stage, heard) = Stage::build(names.len()).await?;
+        let story = Story::new(Utc::now(), names, stage::replacement()?);
+        Ok((Self { stage, story }, heard))
+    }
+
+    /// Returns the time since the start.
+    fn now(&self) -> Duration {
+        self.story.at(Utc::now())
+    }
+
+    fn act(&mut self, act: Act, who: usize) -> io::Result<()> {
+        self.stage.act(act, who, self.story.name(who))?;
+        self.story.act(self.now(), who, act);
+        Ok(())
+    }
+
+    fn start_all(&mut self) -> io::Result<()> {
+        (0..self.story.lanes.len()).try_for_each(|who| self.act(Act::Start, who))
+    }
+
+    fn hear(&mut self, heard: Heard) {
+        self.stage.hear(&heard);
+        self.story.hear(heard);
     }
 }
 
 /// A demo in the terminal.
 struct Demo<'a> {
-    stage: Stage,
+    scene: Scene,
     heard: UnboundedReceiver<Heard>,
-    story: Story,
     screen: Screen,
     interrupt: Interrupt<'a>,
-    frames: Interval,
     limit: Instant,
 }
 
@@ -119,16 +166,14 @@ impl Demo<'_> {
             Err(Stopped::Late(what)) => Some(what),
             Err(Stopped::BrokeOff(error)) => return Err(error),
             Err(Stopped::Interrupted) => {
-                let now = self.story.at(Utc::now());
-                self.screen.freeze(&mut self.story, now)?;
+                self.freeze()?;
                 return Ok(End::Interrupted);
             }
         };
-        let now = self.story.at(Utc::now());
-        self.screen.freeze(&mut self.story, now)?;
-        let overlapping = self.stage.sink.overlapping();
-        self.screen.print(&summary::table(&self.story, overlapping))?;
-        let problem = match (late, overlapping, self.story.lost) {
+        self.freeze()?;
+        let overlapping = self.scene.stage.sink.overlapping();
+        self.screen.print(&summary::table(&self.scene.story, overlapping))?;
+        let problem = match (late, overlapping, self.scene.story.lost) {
             (Some(what), ..) => format!("after {} s it still waited for {what}", LIMIT.as_secs()),
             (None, 0, 0) => {
                 self.screen.print(summary::FAREWELL)?;
@@ -140,32 +185,35 @@ impl Demo<'_> {
         Ok(End::Failed(format!("the demo failed: {problem}")))
     }
 
+    fn freeze(&mut self) -> io::Result<()> {
+        let now = self.scene.now();
+        self.screen.freeze(&mut self.scene.story, now)
+    }
+
     /// The script. It waits for what must happen, never for time to pass.
     async fn play(&mut self) -> Result<(), Stopped> {
-        for who in 0..self.story.lanes.len() {
-            self.act(Act::Start, who)?;
-        }
+        self.scene.start_all()?;
         let works = |story: &Story, now| at_work(story, now).filter(|_| all_in(story));
         let first = self.until("a leader and its first turns", works).await?;
         self.kill(Act::KillMachine, first).await?;
         // Without supervisors, the death of a process is that of a machine.
-        if self.story.replacement.supervised {
+        if self.scene.story.replacement.supervised {
             let second = self.until("the turns of the next leader", works).await?;
             self.kill(Act::KillProcess, second).await?;
         }
         let rests = |story: &Story, _| rests(story).filter(|_| all_in(story));
         let third = self.until("the turns of the next leader", rests).await?;
-        self.act(Act::Stop, third)?;
+        self.scene.act(Act::Stop, third)?;
         let rests = |story: &Story, _| self::rests(story).filter(|leader| *leader != third);
         self.until("the turns of the last leader", rests).await?;
-        let now = self.story.at(Utc::now());
         let over = "The demo is over. The candidates are asked to stop, the leader last.";
-        self.story.note(now, over.to_owned());
+        self.scene.story.note(self.scene.now(), over.to_owned());
         for is_leader in [false, true] {
-            for who in 0..self.story.lanes.len() {
-                if !self.story.lanes[who].ended && (self.story.leader() == Some(who)) == is_leader {
-                    self.story.dismiss(self.story.at(Utc::now()), who);
-                    self.stage.act(Act::Stop, who, self.story.name(who))?;
+            for who in 0..self.scene.story.lanes.len() {
+                let Scene { story, stage } = &mut self.scene;
+                if !story.lanes[who].ended && (story.leader() == Some(who)) == is_leader {
+                    story.dismiss(story.at(Utc::now()), who);
+                    stage.act(Act::Stop, who, story.name(who))?;
                     let ended = |story: &Story, _| story.lanes[who].ended.then_some(());
                     self.until("the candidates to stop", ended).await?;
                 }
@@ -176,17 +224,11 @@ impl Demo<'_> {
 
     /// Kills a leader, waits for the next one, and starts it again.
     async fn kill(&mut self, act: Act, who: usize) -> Result<(), Stopped> {
-        self.act(act, who)?;
-        let what = format!("another candidate to take over from {}", self.story.name(who));
+        self.scene.act(act, who)?;
+        let what = format!("another candidate to take over from {}", self.scene.story.name(who));
         let taken = |story: &Story, _| story.leader().filter(|_| story.lanes[who].ended);
         self.until(&what, taken).await?;
-        Ok(self.act(Act::Start, who)?)
-    }
-
-    fn act(&mut self, act: Act, who: usize) -> io::Result<()> {
-        self.stage.act(act, who, self.story.name(who))?;
-        self.story.act(self.story.at(Utc::now()), who, act);
-        Ok(())
+        Ok(self.scene.act(Act::Start, who)?)
     }
 
     /// Shows what goes on until `happened` returns something.
@@ -196,23 +238,21 @@ impl Demo<'_> {
         happened: impl Fn(&Story, Duration) -> Option<T>,
     ) -> Result<T, Stopped> {
         loop {
-            let now = self.story.at(Utc::now());
-            self.screen.show(&mut self.story, now)?;
-            if let Some(result) = happened(&self.story, now) {
+            let now = self.scene.now();
+            let story = &mut self.scene.story;
+            self.screen.show(story, now)?;
+            if let Some(result) = happened(story, now) {
                 return Ok(result);
             }
-            if self.story.lanes.iter().all(|lane| lane.ended) {
+            if story.lanes.iter().all(|lane| lane.ended) {
                 return Err(Stopped::Alone);
             }
             tokio::select! {
                 biased;
                 () = &mut self.interrupt => return Err(Stopped::Interrupted),
                 () = sleep_until(self.limit) => return Err(Stopped::Late(what.to_owned())),
-                Some(heard) = self.heard.recv() => {
-                    self.stage.hear(&heard);
-                    self.story.hear(heard);
-                }
-                _ = self.frames.tick() => {}
+                Some(heard) = self.heard.recv() => self.scene.hear(heard),
+                () = sleep(FRAME) => {}
             }
         }
     }
@@ -234,6 +274,6 @@ fn at_work(story: &Story, now: Duration) -> Option<usize> {
 fn rests(story: &Story) -> Option<usize> {
     let term = story.terms.last().filter(|term| term.turns >= LATER_TURNS)?;
     let works = story.turns.iter().any(|turn| turn.who == term.who && turn.outcome.is_none());
-    let leads = story.lanes[term.who].state == Some(State::Leads);
+    let leads = story.lanes[term.who].state == State::Leads;
     (leads && !works).then_some(term.who)
 }

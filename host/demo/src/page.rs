@@ -7,42 +7,33 @@
 
 use super::act::Act;
 use super::link::Link;
-use super::performance::{End, Interrupt, Options};
 use super::screen::Screen;
-use super::stage::{ELECTION, Heard, Stage};
-use super::story::Story;
-use super::summary;
+use super::stage::{ELECTION, Heard};
 use super::view::view;
+use super::{End, Interrupt, Scene, summary};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use axum::routing::post;
-use chrono::Utc;
 use rustls::crypto::ring::default_provider;
 use serde_json::json;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure::program::server::view::WINDOW;
+use tenure::program::server::view::{View, WINDOW};
 use tenure::program::server::{Source, answer, router};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::sleep;
 
 /// Between two views: as often as leaders give a beat.
 const REFRESH: Duration = Duration::from_millis(500);
 
 /// What is older is forgotten: more than the page shows.
 const MEMORY: Duration = Duration::from_secs(2 * WINDOW.as_secs());
-
-/// All that the page shows and changes.
-struct Scene {
-    stage: Stage,
-    story: Story,
-}
 
 /// Does something to the candidate of that number; else says why not.
 type Do = dyn Fn(usize, Act) -> Result<(), String> + Send + Sync;
@@ -58,14 +49,13 @@ pub(super) struct Control {
 
 /// Goes on until a signal.
 pub(super) async fn perform(
-    stage: Stage,
+    scene: Scene,
     mut heard: UnboundedReceiver<Heard>,
-    story: Story,
-    options: &Options,
+    mut screen: Screen,
     mut interrupt: Interrupt<'_>,
 ) -> io::Result<End> {
-    let names: Vec<_> = story.lanes.iter().map(|lane| lane.name).collect();
-    let scene = Arc::new(Mutex::new(Scene { stage, story }));
+    let names: Vec<_> = scene.story.lanes.iter().map(|lane| lane.name).collect();
+    let scene = Arc::new(Mutex::new(scene));
     let changed = watch::Sender::new(());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let (address, token) = (listener.local_addr()?, random()?);
@@ -73,27 +63,19 @@ pub(super) async fn perform(
     let source = Source::new(ELECTION, move || lock(&shown).view(), changed.subscribe());
     let press = Box::new(move |who, act| lock(&pressed).press(who, act));
     let app = app(Control { address, token: token.clone(), names, press }, source);
-    {
-        let mut scene = lock(&scene);
-        scene.stage.tasks.spawn(async move { drop(axum::serve(listener, app).await) });
-        for who in 0..scene.story.lanes.len() {
-            scene.act(who, Act::Start)?;
-        }
-    }
+    lock(&scene).stage.tasks.spawn(async move { drop(axum::serve(listener, app).await) });
+    lock(&scene).start_all()?;
     // Behind the `#`, so that the token is never sent, not even as the address that a user came from. Only the
     // page's own script reads it.
-    (options.say)(&format!(
+    screen.print(&format!(
         "Open http://{address}/#token={token}\nin a browser on this machine. Ctrl-C ends it.\n\n"
-    ));
-    let mut screen = Screen::new(options.colour, true);
-    let mut refresh = interval(REFRESH);
-    refresh.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ))?;
     let shown = loop {
         let news = tokio::select! {
             biased;
             () = &mut interrupt => break Ok(()),
             heard = heard.recv() => heard,
-            _ = refresh.tick() => None,
+            () = sleep(REFRESH) => None,
         };
         let shown = lock(&scene).goes_on(news, &mut screen);
         changed.send_replace(());
@@ -114,34 +96,24 @@ pub(super) async fn perform(
 }
 
 impl Scene {
-    fn act(&mut self, who: usize, act: Act) -> io::Result<()> {
-        self.stage.act(act, who, self.story.name(who))?;
-        self.story.act(self.story.at(Utc::now()), who, act);
-        Ok(())
-    }
-
     fn press(&mut self, who: usize, act: Act) -> Result<(), String> {
-        match self.story.possible(who, self.story.at(Utc::now())).contains(&act) {
-            true => self.act(who, act).map_err(|error| error.to_string()),
+        match self.story.possible(who, self.now()).contains(&act) {
+            true => self.act(act, who).map_err(|error| error.to_string()),
             false => Err("that is not possible at the moment".to_owned()),
         }
     }
 
     fn goes_on(&mut self, news: Option<Heard>, screen: &mut Screen) -> io::Result<()> {
-        if let Some(heard) = news {
-            self.stage.hear(&heard);
-            self.story.hear(heard);
-        }
+        news.into_iter().for_each(|heard| self.hear(heard));
         while self.stage.tasks.try_join_next().is_some() {}
-        let now = self.story.at(Utc::now());
+        let now = self.now();
         self.story.forget(now.saturating_sub(MEMORY));
         screen.show(&mut self.story, now)
     }
 
-    fn view(&self) -> tenure::program::server::view::View {
+    fn view(&self) -> View {
         let requests: Vec<_> = self.stage.links.iter().map(Link::requests_per_minute).collect();
-        let now = self.story.at(Utc::now());
-        view(&self.story, now, self.stage.sink.overlapping(), &requests)
+        view(&self.story, self.now(), self.stage.sink.overlapping(), &requests)
     }
 }
 

@@ -17,7 +17,6 @@ pub(super) struct Story {
     pub lanes: Vec<Lane>,
     pub turns: Vec<Turn>,
     pub terms: Vec<Term>,
-    pub takeovers: Vec<Takeover>,
     pub notes: Vec<Note>,
     /// Notes that were not printed yet.
     pub unsaid: Vec<Note>,
@@ -46,8 +45,7 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Lane {
     pub name: &'static str,
-    /// None before its first start.
-    pub state: Option<State>,
+    pub state: State,
     /// Its process has ended.
     pub ended: bool,
     pub frozen: bool,
@@ -118,15 +116,15 @@ impl State {
 impl Lane {
     /// Returns true if it takes part.
     pub(super) fn is_in(&self) -> bool {
-        matches!(self.state, Some(State::Follows | State::Leads))
+        matches!(self.state, State::Follows | State::Leads)
     }
 
     fn may_end(&self) -> bool {
-        matches!(self.state, Some(State::Killed | State::Stopping))
+        matches!(self.state, State::Killed | State::Stopping)
     }
 
     fn enter(&mut self, at: Duration, state: State) {
-        if self.state == Some(state) {
+        if self.state == state {
             return;
         }
         let kind = match state {
@@ -137,7 +135,7 @@ impl Lane {
         self.close(at, Kind::Follows);
         self.close(at, Kind::Gone);
         self.spans.extend(kind.map(|kind| (kind, at, None)));
-        self.state = Some(state);
+        self.state = state;
     }
 
     fn close(&mut self, at: Duration, kind: Kind) {
@@ -177,7 +175,7 @@ impl Story {
     ) -> Self {
         let lane = |name: &&'static str| Lane {
             name,
-            state: None,
+            state: State::Starting,
             ended: true,
             frozen: false,
             cut_off: false,
@@ -190,7 +188,6 @@ impl Story {
             lanes: names.iter().map(lane).collect(),
             turns: Vec::new(),
             terms: Vec::new(),
-            takeovers: Vec::new(),
             notes: Vec::new(),
             unsaid: Vec::new(),
             lost: 0,
@@ -215,7 +212,7 @@ impl Story {
 
     /// The candidate that leads by its own log.
     pub(super) fn leader(&self) -> Option<usize> {
-        self.lanes.iter().position(|lane| lane.state == Some(State::Leads))
+        self.lanes.iter().position(|lane| lane.state == State::Leads)
     }
 
     /// The leader that may act.
@@ -232,7 +229,7 @@ impl Story {
     /// Returns what can be done to a candidate on the page.
     pub(super) fn possible(&self, who: usize, now: Duration) -> Vec<Act> {
         let lane = &self.lanes[who];
-        let runs = !lane.ended && !matches!(lane.state, None | Some(State::Killed));
+        let runs = !lane.ended && lane.state != State::Killed;
         let moves = runs && !lane.frozen;
         let all = [
             (Act::KillMachine, runs),
@@ -420,7 +417,6 @@ impl Story {
         let takeover = self.vacancy.take();
         let takeover =
             takeover.map(|(cause, since)| Takeover { cause, after: at.saturating_sub(since) });
-        self.takeovers.extend(takeover);
         let text = match takeover {
             Some(Takeover { cause, after }) => {
                 let (after, cause) = (brief(after), cause.cause());
@@ -470,7 +466,7 @@ impl Story {
         (lane.ended, lane.frozen) = (true, false);
         lane.close(at, Kind::Frozen);
         match lane.state {
-            Some(State::Killed) => {}
+            State::Killed => {}
             _ if asked => lane.enter(at, State::Stopped),
             _ => lane.enter(at, State::Lost),
         }
@@ -517,7 +513,6 @@ impl Story {
         }
         self.notes.drain(..self.notes.len().saturating_sub(KEPT));
         self.terms.drain(..self.terms.len().saturating_sub(KEPT));
-        self.takeovers.drain(..self.takeovers.len().saturating_sub(KEPT));
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) fn table(story: &Story, overlapping: usize) -> String {
         let line = format!("  {name:<24}{}{}", styled(style, &value), styled(DIM, &remark));
         line.trim_end().to_owned()
     };
-    for takeover in &story.takeovers {
+    for takeover in story.terms.iter().filter_map(|term| term.takeover) {
         let waited = "the failover window had to end";
         let (name, why) = match takeover.cause {
             Act::KillMachine => ("machine died, takeover", waited),

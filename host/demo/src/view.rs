@@ -86,11 +86,10 @@ fn outcome(known: Option<&str>) -> String {
 
 fn state(lane: &Lane, holds: bool) -> &'static str {
     match lane.state {
-        None => "",
-        Some(State::Follows | State::Leads) if holds => "leads",
+        State::Follows | State::Leads if holds => "leads",
         // It does not know yet, or was not heard of since.
-        Some(State::Leads) => "its validity has ended",
-        Some(state) => state.word(),
+        State::Leads => "its validity has ended",
+        state => state.word(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Stories told in a few words. Times are in milliseconds.
 
 use crate::stage::{Event, Heard, What};
-use crate::story::Story;
+use crate::story::{Story, Takeover};
 use chrono::DateTime;
 use std::time::Duration;
 use tenure::settings::Replacement;
@@ -69,6 +69,10 @@ impl Story {
 
     pub(super) fn dies(&mut self, at: u64, who: usize) {
         self.tells(at, who, What::Ended("exit status: 1".to_owned()));
+    }
+
+    pub(super) fn takeovers(&self) -> Vec<Takeover> {
+        self.terms.iter().filter_map(|term| term.takeover).collect()
     }
 
     /// The text of the last note.
