@@ -102,10 +102,6 @@ impl Signal {
 
 /// Where signals are sent to. When it is dropped, failures are told no more.
 pub(super) struct Collector {
-    way: Arc<Way>,
-}
-
-struct Way {
     clients: Clients,
     patience: Duration,
     runtime: Handle,
@@ -115,7 +111,7 @@ struct Way {
 /// Sends the requests of one signal on the runtime of the program, whichever thread asks for it.
 pub(super) struct Client {
     signal: Signal,
-    way: Weak<Way>,
+    collector: Weak<Collector>,
     /// The last request came to nothing.
     fails: Arc<AtomicBool>,
 }
@@ -124,7 +120,7 @@ impl Collector {
     /// # Errors
     ///
     /// The certificates cannot be read.
-    pub(super) fn new(log: Log) -> Result<Self, String> {
+    pub(super) fn new(log: Log) -> Result<Arc<Self>, String> {
         let authorities = match variable("OTEL_EXPORTER_OTLP_CERTIFICATE") {
             None => Authorities::default(),
             Some(file) => std::fs::read(&file)
@@ -134,21 +130,18 @@ impl Collector {
         };
         let patience = variable("OTEL_EXPORTER_OTLP_TIMEOUT").and_then(|ms| ms.trim().parse().ok());
         let patience = patience.filter(|ms| *ms > 0);
-        let way = Way {
+        Ok(Arc::new(Self {
             clients: Clients::direct(authorities),
             patience: patience.map_or(PATIENCE, Duration::from_millis),
             runtime: Handle::current(),
             log,
-        };
-        Ok(Self { way: Arc::new(way) })
+        }))
     }
 
-    pub(super) fn client(&self, signal: Signal) -> Client {
-        Client { signal, way: Arc::downgrade(&self.way), fails: Arc::default() }
+    pub(super) fn client(self: &Arc<Self>, signal: Signal) -> Client {
+        Client { signal, collector: Arc::downgrade(self), fails: Arc::default() }
     }
-}
 
-impl Way {
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
         let (head, body) = request.into_parts();
         let url = Url::parse(&head.uri.to_string()).map_err(|error| error.to_string())?;
@@ -198,11 +191,11 @@ impl Way {
 #[async_trait]
 impl HttpClient for Client {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let way = self.way.upgrade().ok_or("the program ends")?;
-        let (runtime, signal, fails) = (way.runtime.clone(), self.signal, self.fails.clone());
+        let collector = self.collector.upgrade().ok_or("the program ends")?;
+        let (runtime, signal, fails) = (collector.runtime.clone(), self.signal, self.fails.clone());
         let sent = runtime.spawn(async move {
-            let answer = way.send(request).await;
-            way.judge(signal, &fails, &answer);
+            let answer = collector.send(request).await;
+            collector.judge(signal, &fails, &answer);
             answer
         });
         Ok(sent.await??)

@@ -4,11 +4,10 @@
 //! the SDK, which drop what finds no room. Only the end of the program waits for them, for as long as it likes.
 
 mod collector;
-mod figures;
 
 use super::log::{Log, Whose};
 use collector::{Collector, Signal};
-use opentelemetry::metrics::{Histogram, Meter, MeterProvider as _};
+use opentelemetry::metrics::{AsyncInstrument, Histogram, Meter, MeterProvider as _};
 use opentelemetry::trace::{Span as _, SpanKind, Status, Tracer as _, TracerProvider as _};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_otlp::{MetricExporter, SpanExporter, WithHttpConfig as _};
@@ -21,10 +20,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure::Deadline;
 use tenure::TraceParent;
-use tenure::clock::BootClock;
+use tenure::clock::{BootClock, Clock as _};
 use tenure::contract::{Report, Turn, rfc3339};
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
-use tenure::program::server::{renewal, renewal_bounds, turn_bounds};
+use tenure::program::server::{Figure, Kind, Sample, Value, renewal, renewal_bounds, turn_bounds};
 use tenure::runner::{Class, Event};
 use tenure::server::Roster;
 use tokio::task::spawn_blocking;
@@ -36,7 +35,7 @@ pub(super) struct Telemetry {
     traces: Option<SdkTracerProvider>,
     metrics: Option<SdkMeterProvider>,
     /// The log of failures goes with it.
-    collector: Option<Collector>,
+    collector: Option<Arc<Collector>>,
 }
 
 /// What sees one candidate, for the collector.
@@ -97,7 +96,7 @@ impl Telemetry {
                     let provider =
                         provider.with_view(move |instrument| room(instrument, elections));
                     let provider = provider.with_periodic_exporter(exporter).build();
-                    figures::observe(&meter(&provider), roster, clock);
+                    observe(&meter(&provider), roster, clock);
                     this.metrics = Some(provider);
                 }
                 Err(_) => told(Signal::Metrics.unsent()),
@@ -172,6 +171,43 @@ fn room(instrument: &Instrument, elections: usize) -> Option<Stream> {
 
 fn meter(provider: &SdkMeterProvider) -> Meter {
     provider.meter("tenure")
+}
+
+/// Shows the figures of `/metrics` by `meter`: the same names, labels and values. Times are not among them: they are
+/// measured where they are known.
+fn observe(meter: &Meter, roster: &Roster, clock: &BootClock) {
+    for figure in Figure::all() {
+        let (roster, clock) = (roster.clone(), clock.clone());
+        let observe = move |instrument: &dyn AsyncInstrument<f64>| {
+            for Sample { labels, value } in figure.samples(&roster.boards(), clock.now()) {
+                if let Some(value) = number(&value) {
+                    let labels = labels.into_iter().map(|(name, value)| KeyValue::new(name, value));
+                    instrument.observe(value, &labels.collect::<Vec<_>>());
+                }
+            }
+        };
+        let (name, help) = (figure.name, format!("{}.", figure.help));
+        match figure.kind {
+            Kind::Counter => {
+                let counter = meter.f64_observable_counter(name).with_description(help);
+                let _ = counter.with_callback(observe).build();
+            }
+            Kind::Gauge => {
+                let gauge = meter.f64_observable_gauge(name).with_description(help);
+                let _ = gauge.with_callback(observe).build();
+            }
+            Kind::Histogram => {}
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts and terms are far below 2^52")]
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Whole(value) => Some(*value as f64),
+        Value::Real(value) => Some(*value),
+        Value::Times(_) => None,
+    }
 }
 
 /// Who sends it, of all that send the same. What the variables say of it goes first.
