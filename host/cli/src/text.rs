@@ -2,8 +2,7 @@
 
 use super::complaint::printable;
 use super::terminal::broken;
-use super::times::in_zone;
-use super::times::whole;
+use super::times::{again, last_success, whole};
 use anstyle::{AnsiColor, Style};
 use std::time::Duration;
 use tenure::contract::ComingTurn;
@@ -112,10 +111,7 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
         Event::TurnStarted { turn } => {
             let trigger =
                 turn.trigger.as_ref().map_or_else(String::new, |id| format!(", trigger {id}"));
-            let attempt = match turn.attempt {
-                1 => String::new(),
-                again => format!(", attempt {again}"),
-            };
+            let attempt = again(turn.attempt);
             let late = if turn.past_due { ", past due" } else { "" };
             let missed = match turn.missed {
                 0 => String::new(),
@@ -126,13 +122,12 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
             (PLAIN, "turn", format!("{slot}{trigger}{attempt}{late}{missed}"))
         }
         Event::TurnEnded { turn, end, elapsed, before } => {
-            let style = if *end == TurnEnd::Succeeded { PLAIN } else { YELLOW };
+            let (style, success) = match end {
+                TurnEnd::Succeeded => (PLAIN, String::new()),
+                _ => (YELLOW, last_success(before, zone)),
+            };
             let detail = end.detail().map(|text| format!(": {text}")).unwrap_or_default();
             let (slot, elapsed) = (local(turn.slot, zone), time(*elapsed));
-            let success = before.last_success.as_ref().filter(|_| *end != TurnEnd::Succeeded);
-            let success = success.and_then(|last| last.ended.as_ref());
-            let success = success.map(|at| format!("; last success {}", in_zone(at, zone)));
-            let success = success.unwrap_or_default();
             let next = coming(before.next_turn.as_ref());
             let trigger = turn.trigger.as_ref().map(|id| format!(", trigger {id},"));
             let trigger = trigger.unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Local, Offset as _, Utc};
 use std::time::{Duration, UNIX_EPOCH};
+use tenure::contract::Outlook;
 use tenure::program::local;
 use tenure_base::duration::format_duration;
 use tenure_core::{Schedule, Zone};
@@ -24,6 +25,20 @@ pub(super) fn took(milliseconds: u64) -> String {
         1_000..60_000 => format!("{}.{} s", milliseconds / 1_000, milliseconds % 1_000 / 100),
         _ => whole(milliseconds),
     }
+}
+
+/// Names an attempt after the first, as a clause.
+pub(super) fn again(attempt: u32) -> String {
+    match attempt {
+        0 | 1 => String::new(),
+        again => format!(", attempt {again}"),
+    }
+}
+
+/// Says when a turn last succeeded, as a clause.
+pub(super) fn last_success(outlook: &Outlook, zone: Zone) -> String {
+    let ended = outlook.last_success.as_ref().and_then(|last| last.ended.as_ref());
+    ended.map(|at| format!("; last success {}", in_zone(at, zone))).unwrap_or_default()
 }
 
 /// Nanoseconds since 1970, both.

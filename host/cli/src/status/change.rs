@@ -2,8 +2,7 @@
 
 use super::lease_name;
 use crate::text::{Layout, arranged};
-use crate::times::{in_zone, time_of_day, zone_of};
-use crate::times::{took, whole};
+use crate::times::{again, in_zone, last_success, time_of_day, took, whole, zone_of};
 use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -177,10 +176,10 @@ fn ended(outcome: &str, slot: Option<&str>, outlook: &Outlook, zone: Zone) -> St
     let ran = last.filter(|last| slot.is_none_or(|slot| last.slot == slot));
     let ran = ran.and_then(|last| last.took_ms);
     let ran = ran.map(|ms| format!(" after {}", took(ms))).unwrap_or_default();
-    let success = outlook.last_success.as_ref().filter(|_| outcome != "succeeded");
-    let success = success.and_then(|last| last.ended.as_ref());
-    let success = success.map(|at| format!("; last success {}", in_zone(at, zone)));
-    let success = success.unwrap_or_default();
+    let success = match outcome {
+        "succeeded" => String::new(),
+        _ => last_success(outlook, zone),
+    };
     let next = next_turn(outlook).map(|next| format!("; {next}")).unwrap_or_default();
     format!("{outcome}{ran}{success}{next}")
 }
@@ -196,10 +195,6 @@ impl Change {
         let (plain, green) = (Style::new(), AnsiColor::Green.on_default().bold());
         let (yellow, red) = (AnsiColor::Yellow.on_default(), AnsiColor::Red.on_default());
         let as_it_went = |outcome: &str| if outcome == "succeeded" { plain } else { yellow };
-        let again = |attempt: u32| match attempt {
-            0 | 1 => String::new(),
-            more => format!(", attempt {more}"),
-        };
         // Of a turn outside the schedule.
         let outside = |outcome: &Option<&'static str>, outlook: &Option<Outlook>| match outcome {
             None => (plain, "claimed".to_owned()),

@@ -17,13 +17,14 @@ use super::ranges::ranges;
 use super::settings::CommandLine;
 use super::settings::table::{HISTORY, WATCH};
 use super::terminal::{broken, columns};
-use super::times::{ago, ahead, now, took, whole, zone_of};
+use super::times::{again, ago, ahead, now, took, whole, zone_of};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use here::{Own, Remark};
 use serde_json::{Value, json};
 use shares::Shares;
 use std::process::ExitCode;
 use std::time::Duration;
-use subjects::{Subject, Subjects, some_at_a_time};
+use subjects::{AT_ONCE, Subject, Subjects};
 use tenure::clock::BootClock;
 use tenure::component::ComponentError;
 use tenure::contract::{
@@ -47,8 +48,7 @@ pub(super) async fn status(line: &CommandLine) -> CommandResult {
     // The table of several elections does not list their candidates.
     let with_candidates = json || each.len() == 1;
     let views = each.into_iter().map(|subject| View::read(subject, with_candidates));
-    let views: Result<Vec<_>, _> = some_at_a_time(views).await.into_iter().collect();
-    let views = views.map_err(fail)?;
+    let views: Vec<_> = stream::iter(views).buffered(AT_ONCE).try_collect().await.map_err(fail)?;
     let objects = || views.iter().map(object);
     print(&match views.as_slice() {
         _ if json && all_of_a_file => {
@@ -379,13 +379,6 @@ fn ended(turn: &EndedTurn) -> String {
     let on = candidate.as_ref().map(|name| format!(", on {name}")).unwrap_or_default();
     let why = reason.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default();
     format!("{outcome}{ago}{took}{on}: {what} {local}{why}")
-}
-
-fn again(attempt: u32) -> String {
-    match attempt {
-        1 => String::new(),
-        again => format!(", attempt {again}"),
-    }
 }
 
 /// An instant, and how long ago it was or will be in whole seconds.

@@ -9,11 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::BootClock;
 use tenure::component::ElectionComponent;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 /// The number of elections that are read at the same time.
-const AT_ONCE: usize = 16;
+pub(super) const AT_ONCE: usize = 16;
 
 /// An election with settings in which there is nothing wrong.
 pub(super) struct Subject {
@@ -56,23 +54,4 @@ impl Subjects {
         }
         Ok(Self { each, all_of_a_file: elections.all_of_a_file, json, interval })
     }
-}
-
-/// Awaits all, some at a time, and returns their outputs in their order.
-pub(super) async fn some_at_a_time<F>(all: impl Iterator<Item = F>) -> Vec<F::Output>
-where
-    F: Future<Output: Send + 'static> + Send + 'static,
-{
-    let room = Arc::new(Semaphore::new(AT_ONCE));
-    let mut running = JoinSet::new();
-    for (number, one) in all.enumerate() {
-        let room = room.clone();
-        running.spawn(async move {
-            let _place = room.acquire().await;
-            (number, one.await)
-        });
-    }
-    let mut done = running.join_all().await;
-    done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, output)| output).collect()
 }

@@ -3,7 +3,8 @@
 
 mod show;
 
-use super::subjects::{Subject, some_at_a_time};
+use super::subjects::{AT_ONCE, Subject};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 pub(super) use show::{as_json, as_text};
 use std::collections::BTreeMap;
 use tenure::clock::BootClock;
@@ -177,7 +178,7 @@ async fn records(
         let settings = settings.clone().with(names::ELECTION, election);
         record(component.for_candidate(settings, &clock), plan.next.is_some())
     });
-    some_at_a_time(each).await.into_iter().collect()
+    stream::iter(each).buffered(AT_ONCE).try_collect().await
 }
 
 /// Reads that of one.
