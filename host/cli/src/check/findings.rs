@@ -134,20 +134,13 @@ fn line(finding: &Finding, colour: bool, width: Option<usize>) -> String {
 
 pub(super) fn summary(findings: &[Finding]) -> String {
     let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
-    let counted = [
-        (count(Verdict::Failed), "failed"),
-        (count(Verdict::Warning), "warnings"),
-        (count(Verdict::Unknown), "unknown"),
-        (count(Verdict::Good), "ok"),
-    ];
-    let counted: Vec<_> = counted
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, name)| match (count, *name) {
-            (1, "warnings") => "1 warning".to_owned(),
-            (count, name) => format!("{count} {name}"),
-        })
-        .collect();
+    let verdicts = [Verdict::Failed, Verdict::Warning, Verdict::Unknown, Verdict::Good];
+    let counted = verdicts.into_iter().filter_map(|verdict| match (count(verdict), verdict) {
+        (0, _) => None,
+        (count @ 2.., Verdict::Warning) => Some(format!("{count} warnings")),
+        (count, verdict) => Some(format!("{count} {}", verdict.name())),
+    });
+    let counted: Vec<_> = counted.collect();
     let meaning = match worst(findings) {
         Verdict::Good | Verdict::Unknown if count(Verdict::Warning) == 0 => {
             "a candidate can lead from this machine"
