@@ -214,25 +214,30 @@ impl Link {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Changes what waits to be told.
+    fn change<T>(&self, change: impl FnOnce(&mut Waiting) -> T) -> T {
+        let changed = change(&mut self.waiting());
+        self.news.notify_one();
+        changed
+    }
+
     /// Makes a candidate known. By its number it is meant from now on.
     pub(crate) fn add(&self, whose: Whose) -> usize {
-        let mut waiting = self.waiting();
-        let of = waiting.numbers;
-        waiting.numbers += 1;
-        waiting.candidates.insert(of, Some(whose));
-        drop(waiting);
-        self.news.notify_one();
-        of
+        self.change(|waiting| {
+            let of = waiting.numbers;
+            waiting.numbers += 1;
+            waiting.candidates.insert(of, Some(whose));
+            of
+        })
     }
 
     /// Has a candidate forgotten that has left.
     pub(crate) fn remove(&self, of: usize) {
-        let mut waiting = self.waiting();
-        waiting.holders.remove(&of);
-        waiting.wills.remove(&Of::Candidate(of));
-        waiting.candidates.insert(of, None);
-        drop(waiting);
-        self.news.notify_one();
+        self.change(|waiting| {
+            waiting.holders.remove(&of);
+            waiting.wills.remove(&Of::Candidate(of));
+            waiting.candidates.insert(of, None);
+        });
     }
 
     /// Takes what the report of a step, `ago`, says of the last will of the candidate of that number.
@@ -267,19 +272,16 @@ impl Link {
         ca_file: Option<&OsString>,
     ) {
         let will = will.map(|will| Will::new(None, will, Duration::ZERO, ca_file));
-        self.waiting().wills.insert(Of::Sign(election.to_owned()), will);
-        self.news.notify_one();
+        self.change(|waiting| waiting.wills.insert(Of::Sign(election.to_owned()), will));
     }
 
     /// Asks the supervisor to kill the processes that it adopted, and waits until none is left.
     pub(crate) async fn end_orphans(&self) {
-        let number = {
-            let mut waiting = self.waiting();
+        let number = self.change(|waiting| {
             waiting.orphan_requests += 1;
             waiting.end_orphans = true;
             waiting.orphan_requests
-        };
-        self.news.notify_one();
+        });
         // Cannot fail: the sender is here.
         let _ = self.orphans_ended.subscribe().wait_for(|ended| *ended >= number).await;
     }
@@ -296,20 +298,18 @@ impl Link {
 
     /// Has the supervisor tell the service manager something.
     pub(crate) fn notify(&self, message: String) {
-        let mut waiting = self.waiting();
-        // Nobody reads: what is told now is newer.
-        if waiting.lines.len() == NOTIFICATIONS {
-            waiting.lines.remove(1);
-        }
-        waiting.lines.push_back(line(&Message::Notify(message)));
-        drop(waiting);
-        self.news.notify_one();
+        self.change(|waiting| {
+            // Nobody reads: what is told now is newer.
+            if waiting.lines.len() == NOTIFICATIONS {
+                waiting.lines.remove(1);
+            }
+            waiting.lines.push_back(line(&Message::Notify(message)));
+        });
     }
 
     /// Tells the exit code of this program, whatever becomes of this process.
     pub(crate) fn exit(&self, code: u8) {
-        self.waiting().exit = Some(code);
-        self.news.notify_one();
+        self.change(|waiting| waiting.exit = Some(code));
     }
 
     /// Completes when that is told. Call it once.
