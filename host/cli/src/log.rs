@@ -219,7 +219,7 @@ impl Log {
             return;
         }
         let line = match self.style.format {
-            Format::Json => json(now, &self.whose, event),
+            Format::Json => json(now, Some(event.level()), &self.whose, event),
             Format::Text => {
                 let time = match (self.zone, self.terminal) {
                     (Some(zone), true) => time_of_day(now, zone),
@@ -322,34 +322,37 @@ fn write_all(lines: &Receiver<Waiting>, mut out: impl Write) {
     }
 }
 
-fn json(now: DateTime<Utc>, whose: &Whose, event: &Event) -> Option<String> {
+/// An event as one line for programs.
+pub(super) fn json<E: Serialize>(
+    now: DateTime<Utc>,
+    level: Option<Level>,
+    whose: &Whose,
+    event: &E,
+) -> Option<String> {
     #[derive(Serialize)]
-    struct Line<'a> {
+    struct Line<'a, E> {
         timestamp: String,
-        level: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        level: Option<String>,
         #[serde(flatten)]
         whose: &'a Whose,
         #[serde(flatten)]
-        event: &'a Event,
+        event: &'a E,
     }
     let timestamp = now.to_rfc3339_opts(SecondsFormat::Millis, true);
-    let level = event.level().as_str().to_ascii_lowercase();
+    let level = level.map(|level| level.as_str().to_ascii_lowercase());
     json_line(&Line { timestamp, level, whose, event })
 }
 
 /// A value as one line that holds nothing that a terminal obeys.
 fn json_line(value: &impl Serialize) -> Option<String> {
-    serde_json::to_string(value).ok().map(without_controls)
+    let line = serde_json::to_string(value).ok()?;
+    Some(if line.contains(is_deceptive) { escaped(&line) } else { line })
 }
 
 /// A value as the output of a command: one line, with its end.
 pub(super) fn json_text(value: &impl Serialize) -> String {
     json_line(value).unwrap_or_default() + "\n"
-}
-
-/// A line of JSON with nothing in it that a terminal obeys.
-pub(super) fn without_controls(line: String) -> String {
-    if line.contains(is_deceptive) { escaped(&line) } else { line }
 }
 
 /// JSON leaves some of them as they are. They can only be in strings.
@@ -391,7 +394,7 @@ mod tests {
     fn a_json_line_begins_with_when_and_how_grave_and_who() {
         let now = DateTime::from_timestamp_millis(1_500).unwrap();
         assert_eq!(
-            json(now, &whose("jobs/a", "ada"), &Event::Stopped).unwrap(),
+            json(now, Some(Level::INFO), &whose("jobs/a", "ada"), &Event::Stopped).unwrap(),
             r#"{"timestamp":"1970-01-01T00:00:01.500Z","level":"info","election":"jobs/a","candidate":"ada","event":"stopped"}"#
         );
     }
@@ -445,12 +448,12 @@ mod tests {
         let now = DateTime::from_timestamp_millis(0).unwrap();
         let event =
             Event::Handler { line: "ü\u{1b}[31m\u{9b}31m".to_owned(), stream: Stream::Stdout };
-        let line = json(now, &whose("a/b", "a"), &event).unwrap();
+        let line = json(now, Some(event.level()), &whose("a/b", "a"), &event).unwrap();
         assert!(line.contains(r#""line":"ü\u001b[31m\u009b31m""#), "{line}");
         // These would show the rest of the line in another order, or as another line.
         for c in "\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}".chars() {
             let event = Event::Handler { line: format!("a{c}b"), stream: Stream::Stdout };
-            let line = json(now, &whose("a/b", "a"), &event).unwrap();
+            let line = json(now, Some(event.level()), &whose("a/b", "a"), &event).unwrap();
             assert!(line.contains(&format!("a\\u{:04x}b", u32::from(c))), "{line}");
             assert!(!line.contains(c), "{line}");
         }

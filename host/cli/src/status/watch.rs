@@ -3,6 +3,7 @@
 use super::change::{Change, Watcher};
 use super::subjects::Subjects;
 use crate::complaint::Complaint;
+use crate::log::{Whose, json};
 use crate::output::{CommandResult, complain, fail, unwritten};
 use crate::settings::CommandLine;
 use crate::settings::table::FOR_EACH_FILE;
@@ -10,8 +11,7 @@ use crate::signals::Signals;
 use crate::terminal::{colour_wanted, columns};
 use crate::text::Layout;
 
-use chrono::{DateTime, SecondsFormat, Utc};
-use serde::Serialize;
+use chrono::Utc;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -84,7 +84,8 @@ async fn look_on(
 
 /// Where changes are written to.
 struct Page {
-    election: String,
+    /// The election alone.
+    whose: Whose,
     /// Of several elections: how much room the longest name takes.
     width: Option<usize>,
     json: bool,
@@ -93,33 +94,21 @@ struct Page {
 
 impl Page {
     fn new(election: String, width: Option<usize>, json: bool) -> Self {
-        Self { election, width, json, colour: io::stdout().is_terminal() && colour_wanted() }
+        let whose = Whose { election, candidate: String::new() };
+        Self { whose, width, json, colour: io::stdout().is_terminal() && colour_wanted() }
     }
 
     fn write(&self, change: &Change, zone: Zone) -> io::Result<()> {
         let now = Utc::now();
         let line = match self.json {
-            true => self.as_json(now, change)?,
+            true => json(now, None, &self.whose, change).unwrap_or_default(),
             false => {
-                let election = self.width.map(|width| (self.election.as_str(), width));
+                let election = self.width.map(|width| (self.whose.election.as_str(), width));
                 let width = columns(io::stdout());
                 change.line(now, Layout { election, zone, colour: self.colour, width })
             }
         };
         let mut out = io::stdout();
         writeln!(out, "{line}").and_then(|()| out.flush())
-    }
-
-    fn as_json(&self, now: DateTime<Utc>, change: &Change) -> io::Result<String> {
-        #[derive(Serialize)]
-        struct Line<'a> {
-            timestamp: String,
-            election: &'a str,
-            #[serde(flatten)]
-            change: &'a Change,
-        }
-        let timestamp = now.to_rfc3339_opts(SecondsFormat::Millis, true);
-        let line = serde_json::to_string(&Line { timestamp, election: &self.election, change })?;
-        Ok(crate::log::without_controls(line))
     }
 }
