@@ -99,20 +99,6 @@ pub(super) struct Note {
     pub text: String,
 }
 
-impl State {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Starting => "starts",
-            Self::Follows => "follows",
-            Self::Leads => "leads",
-            Self::Killed => "killed",
-            Self::Stopping => "stopping",
-            Self::Stopped => "stopped",
-            Self::Lost => "lost",
-        }
-    }
-}
-
 impl Lane {
     /// Returns true if it takes part.
     pub(super) fn is_in(&self) -> bool {

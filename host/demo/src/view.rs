@@ -89,7 +89,12 @@ fn state(lane: &Lane, holds: bool) -> &'static str {
         State::Follows | State::Leads if holds => "leads",
         // It does not know yet, or was not heard of since.
         State::Leads => "its validity has ended",
-        state => state.word(),
+        State::Starting => "starts",
+        State::Follows => "follows",
+        State::Killed => "killed",
+        State::Stopping => "stopping",
+        State::Stopped => "stopped",
+        State::Lost => "lost",
     }
 }
 
