@@ -11,6 +11,7 @@ mod words;
 use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat};
 use http::{HeaderName, HeaderValue};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;
@@ -80,7 +81,7 @@ impl fmt::Debug for State {
 
 /// A request to send as it is. A secret: it holds a signature or a token. `Debug` does not print it, and it is
 /// overwritten when it is dropped.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// The method.
     pub method: String,

@@ -200,9 +200,7 @@ impl Will {
     ) -> Self {
         Self {
             term,
-            method: request.method.clone(),
-            url: request.url.clone(),
-            headers: request.headers.clone(),
+            request: request.clone(),
             until: now() + request.timeout.saturating_sub(ago),
             ca_file: ca_file.cloned(),
         }
@@ -371,7 +369,9 @@ mod tests {
     fn next(link: &Link) -> Option<(Of, Option<String>)> {
         let (line, _) = link.waiting().next()?;
         match read(line.trim_end()) {
-            Some(Message::Will { of, will }) => Some((of, will.map(|will| will.url))),
+            Some(Message::Will { of, will }) => {
+                Some((of, will.map(|will| will.request.url.clone())))
+            }
             _ => panic!("no will"),
         }
     }

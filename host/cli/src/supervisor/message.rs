@@ -4,6 +4,7 @@ use crate::log::{Format, Output, Whose};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::time::Duration;
+use tenure::contract::Request;
 use tenure::program::supervisor;
 
 /// One line. What it holds is secret, so that it has no `Debug`.
@@ -38,9 +39,7 @@ pub(super) enum Of {
 pub(super) struct Will {
     /// The term of the leadership, where a lease is released.
     pub term: Option<u64>,
-    pub method: String,
-    pub url: String,
-    pub headers: Vec<(String, String)>,
+    pub request: Request,
     /// Until when it can be of use, on the clock that both processes read.
     pub until: Duration,
     /// Whom to trust beside those whom the platform trusts.
@@ -59,11 +58,16 @@ mod tests {
 
     #[test]
     fn what_is_told_is_understood() {
-        let will = Will {
-            term: Some(7),
+        let request = Request {
             method: "PUT".into(),
             url: "http://127.0.0.1/a?b\n".into(),
             headers: vec![("x-ms-lease-action".into(), "release".into())],
+            body: String::new(),
+            timeout: Duration::from_secs(12),
+        };
+        let will = Will {
+            term: Some(7),
+            request,
             until: Duration::new(5, 17),
             ca_file: Some("ca.pem".into()),
         };

@@ -10,7 +10,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::contract::Request;
 use tenure::egress::Authorities;
 use tenure::program::http::{Clients, send};
 use tenure::program::supervisor::{Ended, now, read, signal_name};
@@ -163,10 +162,9 @@ impl Will {
     /// Sends it, again and again until it is answered or of no use any more. A try takes one of the
     /// `places`, and a pause none: an account that does not answer leaves them to the others.
     async fn send(self, clients: &Arc<Clients>, places: &Semaphore) -> Fate {
-        let Self { term, method, url, headers, until, ca_file: _ } = self;
+        let Self { term, request, until, ca_file: _ } = self;
         let what = if term.is_some() { "release lease" } else { "delete blob" };
-        let (body, timeout) = (String::new(), TRY);
-        let Ok(request) = (Request { method, url, headers, body, timeout }).to_http() else {
+        let Ok(request) = request.to_http() else {
             return Fate::Unsent("it is no request".to_owned());
         };
         let origin = match (request.uri().scheme(), request.uri().authority()) {
