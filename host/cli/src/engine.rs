@@ -9,23 +9,14 @@ use tenure::runner::Event;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
-/// For a command that keeps a log: that tells why there is no cache, where there is none.
+/// For a command that keeps no log: if there is no cache, standard error tells why.
 ///
 /// # Errors
 ///
 /// Why there is none, for people.
-pub(super) fn logged() -> Result<Engine, String> {
-    Engine::new().map_err(|error| error.to_string())
-}
-
-/// For a command that keeps none: standard error tells it.
-///
-/// # Errors
-///
-/// As [`logged`].
 pub(super) fn unlogged() -> Result<Engine, String> {
     static TOLD: Once = Once::new();
-    let engine = logged()?;
+    let engine = Engine::new().map_err(|error| error.to_string())?;
     if let Some(why) = engine.uncached() {
         TOLD.call_once(|| eprint(format_args!("tenure: warning: {why}\n")));
     }

@@ -128,9 +128,7 @@ impl Shared {
         let all = elections.complaints.is_empty() && candidacies.len() == count;
         Ok(all.then_some(candidacies))
     }
-}
 
-impl Shared {
     /// Returns false if an election has a mistake that can be found before a handler of another one is compiled.
     async fn are_sound(&self, configurations: &[Configuration]) -> bool {
         if !configurations.iter().any(|configuration| configuration.given.is_on(&HANDLER)) {

@@ -7,7 +7,6 @@ mod obstacle;
 use super::complaint::{Complaint, printable, report};
 use super::configuration::Configuration;
 use super::descriptors;
-use super::engine;
 use super::judged::{Shared, leave_wills, outside};
 use super::lock_codes::{BY_SIGNAL, FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND};
 use super::log::{Log, Output};
@@ -25,6 +24,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
+use tenure::component::Engine;
 use tenure::program::command::{Attached, CommandEnd, NotRunnable};
 use tenure::program::server::Summary;
 use tenure::program::supervisor::Ended;
@@ -72,7 +72,7 @@ pub(super) async fn lock(
 ) -> CommandResult {
     let mut signals = Signals::unless_ignored(&HANDED_ON)
         .map_err(|error| failed(format_args!("signals cannot be handled: {error}")))?;
-    let engine = engine::logged().map_err(failed)?;
+    let engine = Engine::new().map_err(failed)?;
     let clock = BootClock::new();
     let attached = Arc::new(Attached::default());
     let mut configuration = Configuration::of_lock(line, attached.clone());

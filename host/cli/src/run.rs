@@ -2,7 +2,6 @@
 
 use super::configuration::{Configuration, Split};
 use super::descriptors;
-use super::engine;
 use super::judged::{Outside, Shared, leave_wills, outside};
 use super::lists::Lists;
 use super::log::{Log, Output};
@@ -19,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tenure::clock::BootClock;
+use tenure::component::Engine;
 use tenure::program::elections::Tasks;
 use tenure::runner::Event;
 use tenure::server::{Roster, Server, Watcher};
@@ -71,7 +71,7 @@ async fn take_part(
     let places = count + shares.map(Split::most_here).sum::<usize>();
     let short = descriptors::make_room(places);
     // How many steps it takes at a time depends on that.
-    let engine = engine::logged().map_err(fail_for_now)?;
+    let engine = Engine::new().map_err(fail_for_now)?;
     // What holds for the process is the same in each of them.
     let kind = elections.unnamed().filter(|_| count == 0);
     let mut of_kind: Vec<_> = kind.map(configuration).into_iter().collect();
