@@ -41,10 +41,14 @@ pub(super) fn last_success(outlook: &Outlook, zone: Zone) -> String {
     ended.map(|at| format!("; last success {}", in_zone(at, zone))).unwrap_or_default()
 }
 
+/// In whole seconds. Nanoseconds since 1970, both.
+pub(super) fn span(from: u64, to: u64) -> String {
+    whole(to.saturating_sub(from) / 1_000_000)
+}
+
 /// Nanoseconds since 1970, both.
 pub(super) fn ago(then: u64, now: u64) -> String {
-    let ago = Duration::from_secs(now.saturating_sub(then) / 1_000_000_000);
-    format!("{} ago", format_duration(ago))
+    format!("{} ago", span(then, now))
 }
 
 /// How long it is until an instant; none when that is past.

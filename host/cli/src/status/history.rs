@@ -2,12 +2,10 @@
 
 use crate::complaint::printable;
 use crate::terminal::aligned;
-use crate::times::zone_of;
+use crate::times::{span, zone_of};
 use std::fmt::Write as _;
-use std::time::Duration;
 use tenure::contract::Snapshot;
 use tenure::program::local;
-use tenure_base::duration::format_duration;
 
 /// Returns a table of the leaders, the newest first.
 pub(super) fn table(snapshot: &Snapshot) -> String {
@@ -35,12 +33,6 @@ pub(super) fn table(snapshot: &Snapshot) -> String {
         let _ = writeln!(text, "and {more} earlier ones, which the record no longer holds");
     }
     text
-}
-
-/// In whole seconds.
-fn span(from: u64, to: u64) -> String {
-    let seconds = to.saturating_sub(from) / 1_000_000_000;
-    format_duration(Duration::from_secs(seconds))
 }
 
 #[cfg(test)]
