@@ -182,7 +182,7 @@ mod tests {
         Layout { election: None, zone: Zone::UTC, colour: false, width: None };
 
     fn plain(event: &Event) -> String {
-        line(&"00:00:00.000", event, LAYOUT).unwrap()
+        line("00:00:00.000", event, LAYOUT).unwrap()
     }
 
     #[test]
@@ -289,16 +289,13 @@ mod tests {
         let election = Some(("jobs/a", 8));
         for colour in [false, true] {
             let layout = Layout { election, colour, width: Some(68), ..LAYOUT };
-            let text = line(&"00:00:00.000", &event, layout).unwrap();
+            let text = line("00:00:00.000", &event, layout).unwrap();
             let (first, second) = text.split_once('\n').expect("two lines");
             assert!(first.ends_with("five six"), "{text}");
             assert_eq!(second, format!("{:36}seven eight nine", ""));
         }
         let narrow = Layout { election, width: Some(60), ..LAYOUT };
-        assert!(
-            !line(&"00:00:00.000", &event, narrow).unwrap().contains('\n'),
-            "no room for words"
-        );
+        assert!(!line("00:00:00.000", &event, narrow).unwrap().contains('\n'), "no room for words");
     }
 
     #[test]
@@ -331,10 +328,10 @@ mod tests {
         let elapsed = Duration::from_millis(12);
         let zone = Zone::named("Europe/Berlin").unwrap();
         let layout = Layout { zone, ..LAYOUT };
-        let started = line(&"t", &Event::TurnStarted { turn: turn.clone() }, layout).unwrap();
+        let started = line("t", &Event::TurnStarted { turn: turn.clone() }, layout).unwrap();
         assert_eq!(started, "t  turn        1970-01-01T01:00:00+01:00[Europe/Berlin]");
         let ended = Event::TurnEnded { turn, end: TurnEnd::CutOff, elapsed, before };
-        let ended = line(&"t", &ended, layout).unwrap();
+        let ended = line("t", &ended, layout).unwrap();
         assert!(ended.contains("1970-01-01T01:00:00+01:00[Europe/Berlin] cut-off"), "{ended}");
         assert!(!ended.contains('Z'), "{ended}");
     }
@@ -342,7 +339,7 @@ mod tests {
     #[test]
     fn colour_is_for_terminals() {
         let layout = Layout { colour: true, ..LAYOUT };
-        let coloured = line(&"00:00:00.000", &Event::Stopped, layout).unwrap();
+        let coloured = line("00:00:00.000", &Event::Stopped, layout).unwrap();
         assert!(coloured.contains('\u{1b}'));
         assert!(!plain(&Event::Stopped).contains('\u{1b}'));
     }
