@@ -76,7 +76,12 @@ pub(super) async fn lock(
     let clock = BootClock::new();
     let attached = Arc::new(Attached::default());
     let mut configuration = Configuration::of_lock(line, attached.clone());
-    let wait = Wait::of(&mut configuration);
+    let wait = configuration.duration(&WAIT);
+    let if_free = configuration.given.is_on(&IF_FREE);
+    if if_free && wait.is_some() {
+        let problem = "--if-free does not wait, so it cannot have a time to wait";
+        configuration.complain_of_use(&WAIT, problem, "leave out one of them");
+    }
     let style = configuration.log_style(Output::Stderr);
     let all = [&LOG, &LOG_LEVEL].iter().any(|setting| configuration.given.is_by_option(setting));
     let (log, written) = Log::start(style)
@@ -131,11 +136,10 @@ pub(super) async fn lock(
         let taken = decide(&attached, &mut signals, async {
             let limit = async {
                 match wait {
-                    Wait::For(time) => sleep(time).await,
-                    Wait::ForEver | Wait::IfFree => pending().await,
+                    Some(time) => sleep(time).await,
+                    None => pending().await,
                 }
             };
-            let if_free = matches!(wait, Wait::IfFree);
             let waited = select! {
                 hindrance = hindered(if_free, &board, &clock, &changed) => Some(hindrance),
                 () = limit => None,
@@ -144,7 +148,7 @@ pub(super) async fn lock(
             match (waited, wait) {
                 (Some(Hindrance::Unusable), _) => Course::Unusable,
                 _ if obstacle::is_refused(&summary) => Course::Unusable,
-                (None, Wait::For(time)) => Course::TooLate(time),
+                (None, Some(time)) => Course::TooLate(time),
                 _ => Course::NotFree,
             }
         });
@@ -297,30 +301,6 @@ fn words(course: &Course, seen: &Summary) -> Option<String> {
         (None, None) => "was not free".to_owned(),
     };
     Some(format!("the lock {election} {holder}, {why}; the command was not run"))
-}
-
-/// How long to wait for the lock.
-#[derive(Clone, Copy)]
-enum Wait {
-    ForEver,
-    For(Duration),
-    IfFree,
-}
-
-impl Wait {
-    fn of(configuration: &mut Configuration) -> Self {
-        let time = configuration.duration(&WAIT);
-        match (configuration.given.is_on(&IF_FREE), time) {
-            (false, None) => Self::ForEver,
-            (false, Some(time)) => Self::For(time),
-            (true, None) => Self::IfFree,
-            (true, Some(_)) => {
-                let problem = "--if-free does not wait, so it cannot have a time to wait";
-                configuration.complain_of_use(&WAIT, problem, "leave out one of them");
-                Self::IfFree
-            }
-        }
-    }
 }
 
 fn refused(complaints: &[Complaint], not_runnable: Option<NotRunnable>) -> ExitCode {
