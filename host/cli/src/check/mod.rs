@@ -44,7 +44,12 @@ pub(super) async fn check(line: &CommandLine) -> CommandResult {
     }
     let mut results = Vec::new();
     if !offline {
-        let mut tester = Tester::new(!json, candidacies.len() > 1);
+        let mut tester = Tester {
+            shows: !json,
+            several: candidacies.len() > 1,
+            connected: BTreeSet::new(),
+            tried: BTreeSet::new(),
+        };
         for (candidacy, configuration) in candidacies.iter().zip(&configurations) {
             match tester.test(candidacy, configuration, &mut signals).await {
                 Ok(findings) => results.push(findings),
@@ -128,10 +133,6 @@ struct Tester {
 }
 
 impl Tester {
-    fn new(shows: bool, several: bool) -> Self {
-        Self { shows, several, connected: BTreeSet::new(), tried: BTreeSet::new() }
-    }
-
     async fn test(
         &mut self,
         candidacy: &Candidacy,

@@ -195,14 +195,6 @@ impl Change {
         let (plain, green) = (Style::new(), AnsiColor::Green.on_default().bold());
         let (yellow, red) = (AnsiColor::Yellow.on_default(), AnsiColor::Red.on_default());
         let as_it_went = |outcome: &str| if outcome == "succeeded" { plain } else { yellow };
-        // Of a turn outside the schedule.
-        let outside = |outcome: &Option<&'static str>, outlook: &Option<Outlook>| match outcome {
-            None => (plain, "claimed".to_owned()),
-            Some(outcome) => {
-                let outlook = outlook.clone().unwrap_or_default();
-                (as_it_went(outcome), ended(outcome, None, &outlook, zone))
-            }
-        };
         match self {
             Self::Leader { name, term, since, address } => {
                 let address = address.as_ref().map(|at| format!(", at {at}")).unwrap_or_default();
@@ -223,7 +215,13 @@ impl Change {
             }
             Self::NextTurn { outlook } => (plain, "slot", next_turn(outlook).unwrap_or_default()),
             Self::Triggered { id, attempt, outcome, outlook } => {
-                let (style, how) = outside(outcome, outlook);
+                let (style, how) = match outcome {
+                    None => (plain, "claimed".to_owned()),
+                    Some(outcome) => {
+                        let outlook = outlook.clone().unwrap_or_default();
+                        (as_it_went(outcome), ended(outcome, None, &outlook, zone))
+                    }
+                };
                 (style, "trigger", format!("{id}{}: {how}", again(*attempt)))
             }
             Self::Problem { class, detail } => (red, "problem", format!("{class}: {detail}")),

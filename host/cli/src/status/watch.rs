@@ -41,9 +41,11 @@ pub(super) async fn watch(line: &CommandLine) -> CommandResult {
     let interval = interval.unwrap_or(USUAL);
     let width = each.iter().map(|subject| subject.election.chars().count()).max().unwrap_or(0);
     let width = (each.len() > 1).then_some(width);
+    let colour = io::stdout().is_terminal() && colour_wanted();
     let mut watchers = JoinSet::new();
     for (number, subject) in each.into_iter().enumerate() {
-        let page = Page::new(subject.election, width, json);
+        let whose = Whose { election: subject.election, candidate: String::new() };
+        let page = Page { whose, width, json, colour };
         // Not all of them in the same moment.
         let begin = clock.now() + SPREAD * u32::try_from(number).unwrap_or(u32::MAX);
         let begin = begin.min(clock.now() + interval);
@@ -93,11 +95,6 @@ struct Page {
 }
 
 impl Page {
-    fn new(election: String, width: Option<usize>, json: bool) -> Self {
-        let whose = Whose { election, candidate: String::new() };
-        Self { whose, width, json, colour: io::stdout().is_terminal() && colour_wanted() }
-    }
-
     fn write(&self, change: &Change, zone: Zone) -> io::Result<()> {
         let now = Utc::now();
         let line = match self.json {
