@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use tenure::contract::schedule_words_and_text;
 use tenure::program::local;
-use tenure::program::server::view::millis;
+use tenure::program::server::milliseconds;
 #[cfg(unix)]
 use tenure::program::supervisor::{Visibility, visibility};
 use tenure_base::duration::format_duration;
@@ -33,8 +33,8 @@ pub(super) fn object(candidacy: &Candidacy) -> Value {
         "schedule": agenda.description(),
         "next_turns": turns.iter().map(|turn| turn.text.as_str()).collect::<Vec<_>>(),
         "work": Some(&candidacy.work).filter(|work| !matches!(work, Found::Nothing)),
-        "lease_ms": millis(timings.lease),
-        "failover_ms": timings.failover.map(|failover| millis(failover.within)),
+        "lease_ms": milliseconds(timings.lease),
+        "failover_ms": timings.failover.map(|failover| milliseconds(failover.within)),
         "account": candidacy.account(),
         "credential": candidacy.credential,
         "notes": candidacy.notes,

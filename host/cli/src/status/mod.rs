@@ -33,7 +33,7 @@ use tenure::contract::{
     schedule_words_and_text,
 };
 use tenure::program::local;
-use tenure::program::server::view::millis;
+use tenure::program::server::milliseconds;
 use tenure::settings::{Replacement, names};
 use tenure_core::Zone;
 
@@ -146,8 +146,8 @@ fn object(view: &View) -> Value {
     };
     let mut object = as_json(election, snapshot);
     object["failover"] = json!(view.replacement(snapshot).map(|replacement| json!({
-        "machine_ms": millis(replacement.machine()),
-        "promise_ms": replacement.promise.map(millis),
+        "machine_ms": milliseconds(replacement.machine()),
+        "promise_ms": replacement.promise.map(milliseconds),
         "detail": replacement.to_string(),
     })));
     let now = now();
