@@ -37,14 +37,17 @@ async fn transfers(store: Store, default: usize) {
         let term =
             candidates[leads].lines().iter().rfind(|l| l.name() == "elected").unwrap().term();
         stage.sink.beat_of(term, SOON).await;
+        let seen = [leads, successor].map(|at| candidates[at].lines().len());
         let order = stage.transfer(&["--to", names[successor]]).await;
         assert_eq!(code(&order), 0, "round {round}: {}", said(&order));
         expected.push(names[successor].to_owned());
-        let stood_down = candidates[leads].lines().into_iter().rfind(|l| l.name() == "stood-down");
-        let stood_down = stood_down.unwrap();
+        // The order ends as soon as the new term is on record; the candidates may not have told of it yet.
+        let event = async |at: usize, after: usize, name: &str| {
+            candidates[at].line(name, after, SOON, |line| line.name() == name).await
+        };
+        let stood_down = event(leads, seen[0], "stood-down").await;
         assert_eq!(stood_down.event["reason"], "handed-over");
-        let elected =
-            candidates[successor].lines().into_iter().rfind(|l| l.name() == "elected").unwrap();
+        let elected = event(successor, seen[1], "elected").await;
         gaps.push(elected.at.saturating_duration_since(stood_down.at));
         leads = successor;
     }
