@@ -8,6 +8,7 @@ mod act;
 mod link;
 mod page;
 mod picture;
+mod scene;
 mod screen;
 mod sink;
 mod stage;
@@ -17,12 +18,15 @@ mod summary;
 mod tests;
 mod view;
 
+pub use scene::End;
+
 use act::Act;
 use chrono::Utc;
+use scene::{Interrupt, Scene};
 use screen::Screen;
-use stage::{Heard, Stage};
+use stage::Heard;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::time::Duration;
 use story::{State, Story};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -55,24 +59,6 @@ pub struct Options {
     pub colour: bool,
 }
 
-/// The end of a demo.
-#[derive(Debug)]
-pub enum End {
-    /// It showed what it should, or the reader of standard output is gone.
-    Played,
-    /// It was interrupted before its end.
-    Interrupted,
-    /// It did not show what it should, and why.
-    Failed(String),
-    /// Nothing was shown: a port or a process is missing.
-    NotSetUp(io::Error),
-    /// It broke off: a process or standard output is missing.
-    BrokeOff(io::Error),
-}
-
-/// Ends a demo before its time, or the demo on the page.
-type Interrupt<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
-
 /// Runs a demo to its end, or until `interrupt` completes. The candidates are processes of this
 /// program, which takes the arguments of `tenure run`; none of them is left behind.
 pub async fn demo(options: &Options, interrupt: impl Future<Output = ()> + Send) -> End {
@@ -97,40 +83,6 @@ pub async fn demo(options: &Options, interrupt: impl Future<Output = ()> + Send)
         Ok(end) => end,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => End::Played,
         Err(error) => End::BrokeOff(error),
-    }
-}
-
-/// The candidates, and what became of them so far.
-struct Scene {
-    stage: Stage,
-    story: Story,
-}
-
-impl Scene {
-    async fn build(names: &[&'static str]) -> io::Result<(Self, UnboundedReceiver<Heard>)> {
-        let (stage, heard) = Stage::build(names.len()).await?;
-        let story = Story::new(Utc::now(), names, stage::replacement()?);
-        Ok((Self { stage, story }, heard))
-    }
-
-    /// Returns the time since the start.
-    fn now(&self) -> Duration {
-        self.story.at(Utc::now())
-    }
-
-    fn act(&mut self, act: Act, who: usize) -> io::Result<()> {
-        self.stage.act(act, who, self.story.name(who))?;
-        self.story.act(self.now(), who, act);
-        Ok(())
-    }
-
-    fn start_all(&mut self) -> io::Result<()> {
-        (0..self.story.lanes.len()).try_for_each(|who| self.act(Act::Start, who))
-    }
-
-    fn hear(&mut self, heard: Heard) {
-        self.stage.hear(&heard);
-        self.story.hear(heard);
     }
 }
 

@@ -7,10 +7,11 @@
 
 use super::act::Act;
 use super::link::Link;
+use super::scene::{End, Interrupt, Scene};
 use super::screen::Screen;
 use super::stage::{ELECTION, Heard};
+use super::summary;
 use super::view::view;
-use super::{End, Interrupt, Scene, summary};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
