@@ -199,6 +199,9 @@ pub fn trigger(
     if !place {
         return Ok(Placing::Known(TriggerState::Missing));
     }
+    if !is_new {
+        require_reader(&record, settings)?;
+    }
     if record.schedule == Some(Schedule::WhileLeading.description()) {
         let detail = format!(
             "the work of {name} lasts as long as a leadership (--while-leading), so there are no turns to trigger. \
@@ -213,9 +216,6 @@ pub fn trigger(
         };
         let detail = format!("the leader of {name} runs no turns: {why}");
         return refused(ProblemClass::Order, detail);
-    }
-    if !is_new {
-        require_reader(&record, settings)?;
     }
     if triggers.len() >= MOST {
         let detail = format!(

@@ -98,7 +98,12 @@ fn answered<S>(answer: Result<Result<S, Problem>, ComponentError>) -> Result<S, 
         problem.class,
         ProblemClass::Unreachable | ProblemClass::Unavailable | ProblemClass::Nonsense
     );
-    Err(Failure { why: printable(&problem.to_string()), in_doubt })
+    // Of an order that is refused, the class tells nothing.
+    let why = match problem.class {
+        ProblemClass::Order => problem.detail,
+        _ => problem.to_string(),
+    };
+    Err(Failure { why: printable(&why), in_doubt })
 }
 
 /// Polls with `ask` until `is_final` is true for a state, for `wait` at most.
