@@ -34,9 +34,9 @@ use tenure::server::{Application, Board};
 use tenure::settings::{Variables, names};
 use tenure_webhook::Target;
 
-const ADVICE: &str = "name a component that exports tenure:election/leader-handler, or give a URL with --webhook, or \
-                      a program and its arguments after --; for an application that asks who leads, and does the \
-                      work itself, add --no-work";
+const ADVICE: &str = "put a command and its arguments after --, or give a URL with --webhook, or a component that \
+                      exports tenure:election/leader-handler with --handler; for an application that asks who leads, \
+                      and does the work itself, add --no-work";
 
 /// A handler, and what follows from its kind.
 pub(super) struct Work {

@@ -140,7 +140,7 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
         Event::Leaving { grace } => {
             let text = match grace.is_zero() {
                 true => "at once".to_owned(),
-                false => format!("a running turn may go on for {}", format_duration(*grace)),
+                false => format!("a running turn ends within {}", format_duration(*grace)),
             };
             (YELLOW, "leaving", text)
         }
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(plain(&Event::Ordered { order }), "00:00:00.000  ordered     resign");
         assert_eq!(
             plain(&Event::Leaving { grace: Duration::from_secs(10) }),
-            "00:00:00.000  leaving     a running turn may go on for 10s"
+            "00:00:00.000  leaving     a running turn ends within 10s"
         );
         // An observer has no turns.
         assert_eq!(

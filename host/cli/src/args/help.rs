@@ -11,7 +11,7 @@ Examples:
     tenure run demo/report --every 5s --handler report.wasm
 
   On Azure: the same command in every replica
-    export AZURE_STORAGE_CONNECTION_STRING='DefaultEndpointsProtocol=https;AccountName=...'
+    export AZURE_STORAGE_CONNECTION_STRING='AccountName=...;AccountKey=...'
     tenure run jobs/nightly --every 24h --handler nightly.wasm \\
         --env REPORT_URL=https://example.com/report --allow-host example.com
 

@@ -97,7 +97,9 @@ fn role(snapshot: &Snapshot, own: &Own) -> String {
             )
         }
         (None, LeaseState::Available | LeaseState::Expired) => {
-            format!("nobody leads, because no candidate runs, or none of them can win: {LOGS}")
+            format!(
+                "nobody leads: no candidate runs, or none of them can win, or each waits because its work failed: {LOGS}"
+            )
         }
     }
 }
