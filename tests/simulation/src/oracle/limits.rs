@@ -73,7 +73,12 @@ fn stalled(history: &History) -> Vec<Violation> {
                 let most = slowly(2 * periods.lease) + 2 * periods.timeout + BACK_OFF;
                 let overdue = since[who].is_some_and(|since| *at > since + most);
                 match asked.step {
-                    Step::Claim | Step::Outcome => _ = since[who].get_or_insert(*at),
+                    // A write that names a successor looks like a claim, and is none.
+                    Step::Claim | Step::Outcome
+                        if asked.write.as_ref().is_some_and(|w| w.successor.is_none()) =>
+                    {
+                        _ = since[who].get_or_insert(*at);
+                    }
                     Step::Renew if overdue => {
                         let what = format!("c{who} leads on, though its writes do not get through");
                         violations.push(violation("stalled", *at, what));
@@ -98,14 +103,23 @@ fn stalled(history: &History) -> Vec<Violation> {
 
 /// A turn goes on as long as its leader leads on: a handover that failed takes nothing from it.
 fn cut_short(history: &History) -> Vec<Violation> {
-    let entries = history.entries.iter();
-    entries
-        .filter_map(|Entry { at, what }| {
-            let What::CutShort(who) = *what else { return None };
-            let what = format!("the turn of c{who} is stopped, and nothing asked for its end");
-            Some(violation("turn", *at, what))
-        })
-        .collect()
+    // By a clock that is set forward its time is over.
+    let mut set: Vec<Option<Millis>> = vec![None; history.lives.len()];
+    let mut violations = Vec::new();
+    for Entry { at, what } in &history.entries {
+        match *what {
+            What::SetForward(machine) => {
+                let there = |who: &Who| history.lives[*who].machine == machine;
+                (0..history.lives.len()).filter(there).for_each(|who| set[who] = Some(*at));
+            }
+            What::CutShort(who) if set[who].is_none_or(|set| *at > set + STOPPING) => {
+                let what = format!("the turn of c{who} is stopped, and nothing asked for its end");
+                violations.push(violation("turn", *at, what));
+            }
+            _ => {}
+        }
+    }
+    violations
 }
 
 /// The work has so long to end once its leader has seen a successor, or a lease, whatever its grace (protocol.md §7.2).
@@ -143,6 +157,8 @@ fn cool_downs(history: &History) -> Vec<Violation> {
     let (mut term, mut trapped) = (vec![0; lives], vec![None; lives]);
     // How often in a row the work of each failed, and until when it stays out for that.
     let (mut in_a_row, mut out) = (vec![0; lives], vec![0; lives]);
+    // When the clock of each was set forward last.
+    let mut set = vec![0; lives];
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         match *what {
@@ -158,13 +174,13 @@ fn cool_downs(history: &History) -> Vec<Violation> {
             What::WorkFailed(who, began) => {
                 // It is drawn between half of it and all, and twice as long each time; its clock may be 1 % fast.
                 let least = ((COOL_DOWN * SECOND) << in_a_row[who]).min(LONGEST_COOL_DOWN) / 2;
-                (out[who], in_a_row[who]) =
-                    (began + least - least / 50, (in_a_row[who] + 1).min(8));
+                out[who] = if set[who] < began { began + least - least / 50 } else { 0 };
+                in_a_row[who] = (in_a_row[who] + 1).min(8);
             }
             What::Succeeded(who) | What::Forgot(who) => (out[who], in_a_row[who]) = (0, 0),
             What::SetForward(machine) => {
                 let there = |who: &Who| history.lives[*who].machine == machine;
-                (0..lives).filter(there).for_each(|who| out[who] = 0);
+                (0..lives).filter(there).for_each(|who| (out[who], set[who]) = (0, *at));
             }
             What::Sent(number) => {
                 let asked = &history.asked[number];
