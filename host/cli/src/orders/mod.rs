@@ -47,6 +47,18 @@ impl Operator {
         Ok(Self { component, clients, election: configuration.election() })
     }
 
+    /// Reads the election before an order is written, so that an account that does not answer leaves no doubt.
+    ///
+    /// # Errors
+    ///
+    /// The account did not answer.
+    async fn reach_account(&self) -> Result<(), String> {
+        match answered(self.component.inspect().await) {
+            Err(Failure { why, in_doubt: true }) => Err(format!("{why}. Nothing was placed")),
+            _ => Ok(()),
+        }
+    }
+
     /// Hints to the leader that an order waits. Returns who leads and when it looks, as a clause.
     ///
     /// # Errors

@@ -28,6 +28,7 @@ pub(crate) async fn transfer(line: &CommandLine) -> CommandResult {
     let wait = configuration.duration(&TRANSFER_WAIT).unwrap_or(WAIT);
     let to = configuration.given.text(&TO);
     let operator = Operator::new(&mut configuration).await?;
+    operator.reach_account().await.map_err(|why| fail_with(REFUSED, why))?;
     let mut order = TransferOrder { id: random_id(), to, term: None };
     let term = match answered(operator.component.transfer(&order, true).await) {
         Ok(TransferState::Waiting(term)) => term,

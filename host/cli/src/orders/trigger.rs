@@ -26,6 +26,7 @@ pub(crate) async fn trigger(line: &CommandLine) -> CommandResult {
         configuration.complain(&ID, problem, ID.advice);
     }
     let operator = Operator::new(&mut configuration).await?;
+    operator.reach_account().await.map_err(fail)?;
     let is_new = given.is_none();
     let id = given.unwrap_or_else(random_id);
     let state = answered(operator.component.trigger(&id, true).await);

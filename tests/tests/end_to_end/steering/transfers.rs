@@ -189,8 +189,23 @@ async fn a_lock_takes_no_orders() {
     for command in ["transfer", "trigger"] {
         let order = stage.operate(&[command, &stage.group.election]).await;
         assert_eq!(code(&order), if command == "transfer" { 1 } else { 2 }, "{}", said(&order));
-        let words = ["takes no orders", "there are no turns to trigger"];
-        assert!(words.iter().any(|words| said(&order).contains(words)), "{}", said(&order));
+        assert!(said(&order).contains("takes no orders: it is a lock"), "{}", said(&order));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_that_does_not_answer_gets_no_order() {
+    // A port that nobody listens at.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let account = format!(
+        "AccountName=devstoreaccount1;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:{port}/devstoreaccount1"
+    );
+    for (command, exit) in [("transfer", 1), ("trigger", 2)] {
+        let mut order = Command::new(crate::PROGRAM);
+        order.args([command, "jobs/a"]).env("AZURE_STORAGE_CONNECTION_STRING", &account);
+        let order = order.output().await.unwrap();
+        assert_eq!(code(&order), exit, "{}", said(&order));
+        assert!(said(&order).contains("Nothing was placed"), "{}", said(&order));
     }
 }
 
