@@ -78,7 +78,14 @@ pub(super) fn count_from_earlier(report: &mut types::Report, by: Duration) {
     if let Some(will) = &mut report.last_will {
         later(&mut will.timeout);
     }
+    if let Some(limit) = &mut report.wind_down_limit {
+        later(limit);
+    }
     later(&mut report.again_in);
+    // It is the time at that instant.
+    if let Some(time) = &mut report.service_time {
+        *time = time.saturating_sub(by);
+    }
 }
 
 #[cfg(test)]
@@ -139,6 +146,24 @@ mod tests {
         let mut step = after(leading(), ZERO, 7_000 * MS);
         assert_eq!(step.began(7_000 * MS, 7_600 * MS), None);
         assert_eq!(step.began(7_000 * MS, 7_700 * MS), Some(700 * MS));
+    }
+
+    #[test]
+    fn a_report_of_a_step_that_began_late_counts_from_when_it_was_asked_for() {
+        let mut report = types::Report {
+            role: leading(),
+            wind_down_limit: Some(5_000_000_000),
+            service_time: Some(1_795_000_003_000_000_000),
+            again_in: 4_000_000_000,
+            ..report()
+        };
+        count_from_earlier(&mut report, 3_000 * MS);
+        let Role::Leading(leadership) = report.role else { unreachable!() };
+        assert_eq!(leadership.valid_for, 15_000 * 1_000_000);
+        assert_eq!(report.wind_down_limit, Some(8_000_000_000));
+        // The clock showed this 3 s before the step began.
+        assert_eq!(report.service_time, Some(1_795_000_000_000_000_000));
+        assert_eq!(report.again_in, 7_000_000_000);
     }
 
     #[test]
