@@ -4,7 +4,6 @@
 //! The same source gives the same program: the day is that of `SOURCE_DATE_EPOCH` or of the commit, and never today.
 //! A debug build is told neither. Else each commit would build and link anew all that holds the program.
 
-use chrono::DateTime;
 use std::env;
 use std::fs;
 use std::path::Path;
@@ -85,7 +84,16 @@ fn git(arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| told.trim().to_owned())
 }
 
-/// The day, UTC.
+/// The day, UTC, by the proleptic Gregorian calendar.
 fn day(seconds: i64) -> String {
-    DateTime::from_timestamp(seconds, 0).unwrap_or_default().date_naive().to_string()
+    // Years that begin in March have their leap day at the end.
+    let days = seconds.div_euclid(86_400) + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (day, month) =
+        (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = year + era * 400 + i64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02}")
 }
