@@ -110,7 +110,7 @@ fn answered<S>(answer: Result<Result<S, Problem>, ComponentError>) -> Result<S, 
         problem.class,
         ProblemClass::Unreachable | ProblemClass::Unavailable | ProblemClass::Nonsense
     );
-    // Of an order that is refused, the class tells nothing.
+    // The detail of a refused order says it all.
     let why = match problem.class {
         ProblemClass::Order => problem.detail,
         _ => problem.to_string(),

@@ -5,7 +5,8 @@
 //! forgot all that it knew; nor when the lease has run out, which a candidate waits for that has no
 //! token to release it with.
 //!
-//! A release whose answer is lost, or that is refused, is sent again, until the lease has run out or the time to leave is over.
+//! A candidate repeats a release whose answer is lost or refused, until the lease has run out or its time to leave is
+//! over.
 
 use super::super::fault::{Fault, Step};
 use super::super::history::{Answer, Entry, History, What, Who};
@@ -141,7 +142,7 @@ fn releases(history: &History) -> Vec<Violation> {
                 let who = asked.who;
                 if matches!(asked.step, Step::Release | Step::HandOver) {
                     let same = open[who].filter(|release| release.lease == asked.lease);
-                    // Before it stood still it may have decided to release, and by when.
+                    // The candidate may have decided to release before its process was frozen.
                     let lease = history.lives[who].periods.lease;
                     let stood = resumed[who].is_some_and(|resumed| *at < resumed + lease);
                     let sent = (!stood).then_some(*at);
@@ -185,7 +186,7 @@ fn releases(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// Its sender may take the lease for over from now on.
+/// The candidate may believe from now on that the lease has run out.
 fn excuse(release: &mut Option<Release>) {
     if let Some(release) = release {
         release.sent = None;
