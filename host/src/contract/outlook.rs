@@ -52,7 +52,7 @@ pub struct EndedTurn {
     pub local: String,
     /// How it ended, as the WIT spells it.
     pub outcome: &'static str,
-    /// When, RFC 3339 in UTC. None: an earlier version recorded its outcome alone.
+    /// When, RFC 3339 in UTC. None: work that lasted as long as a leadership has neither succeeded nor failed.
     pub ended: Option<String>,
     /// How long ago that was when this was told.
     pub ago_ms: Option<u64>,
@@ -104,8 +104,8 @@ impl Outlook {
             _ => ended_turn(ended),
         };
         let ends = [turns.last_success, turns.last_failure];
-        let newest = ends.into_iter().flatten().max_by_key(|ended| ended.at);
-        // An earlier version keeps the ends of turns as they were, and records outcomes alone.
+        let newest = ends.into_iter().flatten().max_by_key(|ended| (ended.at, ended.slot));
+        // Work that lasted as long as its leadership has an outcome, but is neither the last success nor the last failure.
         let earlier =
             |ended: Ended, slot| ended.slot < slot && (!ended.triggered || ended.at < slot);
         let alone = turns.finished.as_ref().filter(|finished| {
@@ -301,7 +301,12 @@ mod tests {
         let triggered = Ended { triggered: true, ..ended(SLOT - SECOND, Outcome::Succeeded) };
         let newest = last(&Turns { last_success: Some(triggered), last_failure: None, ..turns() });
         assert!(newest.is_some_and(|turn| turn.triggered && turn.outcome == "succeeded"));
-        // As a version wrote it that knows no ends.
+        // Two locks within one millisecond.
+        let (early, late) = (ended(SLOT, Outcome::Failed), ended(SLOT + 1, Outcome::Succeeded));
+        let late = Ended { at: early.at, ..late };
+        let both = Turns { last_success: Some(late), last_failure: Some(early), ..turns() };
+        assert_eq!(last(&both).unwrap().outcome, "succeeded");
+        // Work that lasted as long as its leadership.
         let later = Finished { slot: SLOT + SECOND, outcome: Outcome::Succeeded };
         let recorded = last(&Turns { finished: Some(later), ..turns() }).unwrap();
         assert_eq!((recorded.outcome, recorded.ended, recorded.took_ms), ("succeeded", None, None));

@@ -56,7 +56,9 @@ pub(super) async fn status(line: &CommandLine) -> CommandResult {
         }
         _ if json => objects().map(|object| json_text(&object)).collect(),
         [one] => one_as_text(one, line.has(&HISTORY)),
-        several if line.has(&HISTORY) => several::histories(several),
+        several if line.has(&HISTORY) => {
+            format!("{}\n{}", several::table(several), several::histories(several))
+        }
         several => several::table(several),
     });
     several::problems(&views);
