@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tenure::clock::{BootClock, Clock};
 use tenure::component::{ComponentError, Engine};
-use tenure::contract::{Event as Word, Leadership, Report, Role, State};
+use tenure::contract::{Event as Word, Leadership, Report, Role, State, Timestamp};
 use tenure::egress::AllowList;
 use tenure::handler::{BoxFuture, ComponentHandler, Handler, Options, TurnEnd};
 use tenure::runner::{Elector, Event, Runner};
@@ -109,12 +109,12 @@ impl Elector for Script {
         elapsed: Duration,
         word: Option<Word>,
     ) -> Result<Report, ComponentError> {
-        let valid_for = nanoseconds(self.lasts);
+        let valid_for = self.lasts;
         let turn = contract::Turn {
             election: String::new(),
             key: String::new(),
             term: 7,
-            slot: 0,
+            slot: Timestamp(0),
             trigger: None,
             attempt: 1,
             past_due: false,

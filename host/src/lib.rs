@@ -33,7 +33,7 @@
 //!     // The work of the leader: an async function, or a component (`handler::ComponentHandler`).
 //!     let work = handler::from_fn(|turn, lease| async move {
 //!         // Terms rise: let the sink refuse a smaller one than it has seen.
-//!         let slot = tenure::contract::rfc3339(turn.slot);
+//!         let slot = turn.slot.to_rfc3339();
 //!         println!("slot {slot} under term {}, {:?} left", turn.term, lease.remaining());
 //!         Ok(())
 //!     });

@@ -15,10 +15,10 @@ pub mod command {
     };
 }
 
-/// An instant, in nanoseconds since 1970, with the offset and the name of a zone, as RFC 9557 has it.
+/// An instant with the offset and the name of a zone, as RFC 9557 has it.
 #[must_use]
-pub fn local(nanoseconds: u64, zone: tenure_core::Zone) -> String {
-    crate::contract::local(nanoseconds, zone)
+pub fn local(instant: tenure_core::Timestamp, zone: tenure_core::Zone) -> String {
+    crate::contract::local(instant, zone)
 }
 
 /// What a supervisor knows of its child, and the clock that both of them read.

@@ -145,31 +145,126 @@ pub enum Over {
 /// The most blobs in one page of a list: their metadata may have 8 KiB each, and an answer is read as a whole.
 pub const PAGE: usize = 1000;
 
+/// A kind of request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Reads the blob of an election: its lease and its record.
+    ReadBlob,
+    /// Creates the container.
+    CreateContainer,
+    /// Creates the blob of an election.
+    CreateBlob,
+    /// Acquires the lease.
+    AcquireLease,
+    /// Renews the lease.
+    RenewLease,
+    /// Gives the lease another id, that of a successor.
+    ChangeLease,
+    /// Releases the lease.
+    ReleaseLease,
+    /// Breaks the lease.
+    BreakLease,
+    /// Writes the record.
+    WriteRecord,
+    /// Reads the announcement of a successor.
+    ReadAnnouncement,
+    /// Announces a successor.
+    Announce,
+    /// Reads the list of candidates.
+    ReadCandidates,
+    /// Writes the list of candidates.
+    WriteCandidates,
+    /// Reads the orders of operators.
+    ReadOrders,
+    /// Writes an order.
+    WriteOrders,
+    /// Deletes a blob.
+    DeleteBlob,
+    /// Reads the kind of the account.
+    ReadAccount,
+    /// Reads the content of a blob.
+    ReadContent,
+    /// Writes the content of a blob.
+    WriteContent,
+    /// Lists blobs.
+    ListBlobs,
+    /// Asks an identity endpoint or Entra for a token.
+    AskForToken,
+}
+
+impl Kind {
+    /// Whether it is about a blob beside the election's.
+    #[must_use]
+    pub fn is_of_side_blob(self) -> bool {
+        matches!(
+            self,
+            Self::ReadAnnouncement
+                | Self::Announce
+                | Self::ReadCandidates
+                | Self::WriteCandidates
+                | Self::ReadOrders
+                | Self::WriteOrders
+        )
+    }
+
+    /// What it is called, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadBlob => "read blob",
+            Self::CreateContainer => "create container",
+            Self::CreateBlob => "create blob",
+            Self::AcquireLease => "acquire lease",
+            Self::RenewLease => "renew lease",
+            Self::ChangeLease => "change lease",
+            Self::ReleaseLease => "release lease",
+            Self::BreakLease => "break lease",
+            Self::WriteRecord => "write record",
+            Self::ReadAnnouncement => "read announcement",
+            Self::Announce => "announce",
+            Self::ReadCandidates => "read candidates",
+            Self::WriteCandidates => "write candidates",
+            Self::ReadOrders => "read orders",
+            Self::WriteOrders => "write orders",
+            Self::DeleteBlob => "delete blob",
+            Self::ReadAccount => "read account",
+            Self::ReadContent => "read content",
+            Self::WriteContent => "write content",
+            Self::ListBlobs => "list blobs",
+            Self::AskForToken => "ask for a token",
+        }
+    }
+}
+
 impl Operation {
+    /// What kind of request it is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Operation::Read { .. } => Kind::ReadBlob,
+            Operation::CreateContainer => Kind::CreateContainer,
+            Operation::CreateBlob => Kind::CreateBlob,
+            Operation::Acquire { .. } => Kind::AcquireLease,
+            Operation::Renew { .. } => Kind::RenewLease,
+            Operation::Change { .. } => Kind::ChangeLease,
+            Operation::Release { .. } => Kind::ReleaseLease,
+            Operation::Break { .. } => Kind::BreakLease,
+            Operation::WriteMetadata { .. } => Kind::WriteRecord,
+            Operation::ReadSideBlob(SideBlob::Successor) => Kind::ReadAnnouncement,
+            Operation::ReadSideBlob(SideBlob::Candidates) => Kind::ReadCandidates,
+            Operation::ReadSideBlob(SideBlob::Orders) => Kind::ReadOrders,
+            Operation::WriteSideBlob { blob: SideBlob::Successor, .. } => Kind::Announce,
+            Operation::WriteSideBlob { blob: SideBlob::Candidates, .. } => Kind::WriteCandidates,
+            Operation::WriteSideBlob { blob: SideBlob::Orders, .. } => Kind::WriteOrders,
+            Operation::Delete { .. } => Kind::DeleteBlob,
+            Operation::ReadAccount => Kind::ReadAccount,
+            Operation::ReadContent { .. } => Kind::ReadContent,
+            Operation::WriteContent { .. } => Kind::WriteContent,
+            Operation::List { .. } => Kind::ListBlobs,
+        }
+    }
+
     /// What it is called, for people.
     pub fn name(&self) -> &'static str {
-        match self {
-            Operation::Read { .. } => "read blob",
-            Operation::CreateContainer => "create container",
-            Operation::CreateBlob => "create blob",
-            Operation::Acquire { .. } => "acquire lease",
-            Operation::Renew { .. } => "renew lease",
-            Operation::Change { .. } => "change lease",
-            Operation::Release { .. } => "release lease",
-            Operation::Break { .. } => "break lease",
-            Operation::WriteMetadata { .. } => "write record",
-            Operation::ReadSideBlob(SideBlob::Successor) => "read announcement",
-            Operation::ReadSideBlob(SideBlob::Candidates) => "read candidates",
-            Operation::WriteSideBlob { blob: SideBlob::Candidates, .. } => "write candidates",
-            Operation::ReadSideBlob(SideBlob::Orders) => "read orders",
-            Operation::WriteSideBlob { blob: SideBlob::Successor, .. } => "announce",
-            Operation::WriteSideBlob { blob: SideBlob::Orders, .. } => "write orders",
-            Operation::Delete { .. } => "delete blob",
-            Operation::ReadAccount => "read account",
-            Operation::ReadContent { .. } => "read content",
-            Operation::WriteContent { .. } => "write content",
-            Operation::List { .. } => "list blobs",
-        }
+        self.kind().name()
     }
 
     /// The request, with what authorises it.

@@ -17,7 +17,7 @@ use super::announcement::Announcement;
 use super::beside::{InFlight, Of};
 use super::chance::Chance;
 use super::context::{Answered, Beside, Context, Outgoing, Todo};
-use super::credential_state::{self, ASK, CredentialState, Fetched, LEAST_FETCH, LONGEST_FETCH};
+use super::credential_state::{self, CredentialState, Fetched, LEAST_FETCH, LONGEST_FETCH};
 use super::handing_over;
 use super::listing;
 use super::orders;
@@ -30,7 +30,7 @@ use tenure_azure::answer::Answer;
 use tenure_azure::credential::Pass;
 use tenure_azure::metadata::Metadata;
 use tenure_azure::name::SideBlob;
-use tenure_azure::operation::Operation;
+use tenure_azure::operation::{Kind, Operation};
 use tenure_base::prelude::*;
 
 /// The longest that an early request for a token may take, where steps wait for it.
@@ -144,7 +144,7 @@ pub(super) fn beside_answered(
     let mut answered = Answered { operation: &operation, reply: &reply, sent, chance };
     let result = answered.class().map_or(ExchangeResult::Unanswered, ExchangeResult::of);
     let took = context.now.saturating_sub(sent);
-    context.effects.exchanges.push(Exchange { what: operation.name(), result, took });
+    context.effects.exchanges.push(Exchange { what: operation.kind(), result, took });
     let is_replaced = credential != context.state.credential_state.changes();
     if is_replaced && answered.answer().is_some_and(credential_state::is_refused) {
         // The request is still due, and goes out again with the key or token that is in use now.
@@ -258,7 +258,11 @@ pub(super) fn fetched(
         Err(ProblemClass::Unavailable) => ExchangeResult::Unavailable,
         Err(_) => ExchangeResult::Nonsense,
     };
-    context.effects.exchanges.push(Exchange { what: ASK, result, took: now.saturating_sub(sent) });
+    context.effects.exchanges.push(Exchange {
+        what: Kind::AskForToken,
+        result,
+        took: now.saturating_sub(sent),
+    });
     if taken.is_ok() {
         credential_changed(phase, now);
     }

@@ -217,7 +217,7 @@ impl<'s> Step<'s> {
         let Some(operation) = self.asked.take() else { return };
         let context = &mut self.context;
         context.now = now;
-        let (what, took) = (operation.name(), now.saturating_sub(sent));
+        let (what, took) = (operation.kind(), now.saturating_sub(sent));
         let mut answered = Answered { operation: &operation, reply: &reply, sent, chance };
         let result = answered.class().map_or(ExchangeResult::Unanswered, ExchangeResult::of);
         context.effects.exchanges.push(Exchange { what, result, took });
@@ -301,7 +301,7 @@ impl<'s> Step<'s> {
             },
         };
         Report {
-            state: state::written(VERSION, &(phase, &context.state)),
+            state: state::written(VERSION, &(phase, &context.state)).into(),
             role,
             wins_within: match phase {
                 Phase::Raising(raise) => Some(raise.valid_until.saturating_sub(started)),
@@ -309,6 +309,9 @@ impl<'s> Step<'s> {
             },
             ending: context.effects.ending,
             renewed: context.effects.gained == Some(Gained::Renewal),
+            // Whoever drives the step signs them, after its report.
+            last_will: None,
+            background: None,
             wind_down: winds_down(phase.hold(), context),
             wind_down_limit: wind_down_limit(context).filter(|_| winds_down(phase.hold(), context)),
             successor: context.state.steering.hand_over().map(|order| order.to.clone()),

@@ -170,7 +170,7 @@ impl Beside {
     pub fn complaint(settings: &Settings, said: Option<&str>) -> Option<Complaint> {
         settings.timings.failover.filter(|_| said != Some("true"))?;
         Some(Complaint {
-            setting: variable::FAILOVER,
+            setting: variable::FAILOVER.into(),
             problem: "failover before the lease ends needs requests between the steps of the election, and this \
                       host sends none"
                 .into(),

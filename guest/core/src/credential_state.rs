@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tenure_azure::answer::Answer;
 use tenure_azure::credential::{Credential, Pass};
 use tenure_azure::identity::Identity;
+use tenure_azure::operation::Kind;
 use tenure_azure::request::Request;
 use tenure_azure::secret::Secret;
 use tenure_azure::token::{NoToken, Token};
@@ -127,7 +128,7 @@ impl CredentialState {
             }
             Err(failure) => {
                 let instead = matches!(identity, Identity::Imds { .. }).then_some(NOT_ON_AZURE);
-                Err(failure.advised(ASK, identity.origin(), instead))
+                Err(failure.advised(Kind::AskForToken.name(), identity.origin(), instead))
             }
         };
         match read {
@@ -182,9 +183,6 @@ pub(super) fn is_refused(answer: &Answer) -> bool {
         || answer.status == 403 && answer.code.as_deref() == Some("AuthenticationFailed")
 }
 
-/// What is done, in the words of [`Failure::problem`].
-pub(super) const ASK: &str = "ask for a token";
-
 /// The metadata service exists on machines of Azure alone. The usual other machine is a laptop after `az login`.
 const NOT_ON_AZURE: &str = "only machines of Azure have a managed identity. After az login, this gives a token for \
      about an hour: export AZURE_STORAGE_AUTH_TOKEN=\"$(az account get-access-token --resource \
@@ -218,7 +216,7 @@ fn problem_of(no: &NoToken, identity: &Identity) -> Problem {
             format!("gave no token: {what}; check that it is an identity endpoint"),
         ),
     };
-    Problem { class, detail: format!("{ASK}: {origin} {what}") }
+    Problem { class, detail: format!("{}: {origin} {what}", Kind::AskForToken.name()) }
 }
 
 fn advice(identity: &Identity) -> &'static str {

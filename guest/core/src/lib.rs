@@ -26,6 +26,8 @@ mod beside;
 mod candidate;
 mod chance;
 mod context;
+#[doc(hidden)]
+pub mod contract;
 mod credential_state;
 mod environment;
 mod events;
@@ -66,7 +68,7 @@ mod state;
 mod steering;
 mod text;
 mod timings;
-mod turn_id;
+mod turn_key;
 mod turns;
 mod wake;
 mod watching;
@@ -90,23 +92,23 @@ pub use own_time::OwnTime;
 pub use problem::{Problem, ProblemClass};
 pub use record::{
     Beat, End, Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Record, RecordError,
-    Started, Trigger, TriggerState, Triggers,
+    Trigger, TriggerState, Triggers,
 };
 pub use report::{
-    Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, RawAnswer, Report, Role,
-    Told, Turn, TurnResult,
+    Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, Report, Request, Response,
+    Role, Share, State, Told, Turn, TurnResult,
 };
 pub use service_clock::{ServiceClock, Timestamp};
 pub use settings::{Complaint, Needs, Settings, variable};
 pub use side_blobs::{Session, SideAnswer, beside, beside_prefix, judged};
 pub use slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone, ZoneOffset};
-pub use snapshot::{LeaseState, Snapshot, broken};
+pub use snapshot::{LeaseState, Look, Snapshot, broken};
 pub use split::at_work;
 pub use text::is_order_id;
 pub use timings::Timings;
-pub use turn_id::TurnId;
-pub use turns::{NextTurn, Turns};
+pub use turns::{NextTurn, Triggered, Turns};
 
+pub use tenure_azure::operation::Kind as RequestKind;
 pub use tenure_azure::secret::Secret;
 pub use tenure_base::duration::format_duration;
 

@@ -10,10 +10,10 @@ use super::Moment;
 use super::history::Incumbent;
 use super::problem::Problem;
 use super::record::{End, Outcome, Record};
-use super::report::{Event, Report, Role, Turn, TurnResult};
+use super::report::{Event, Report, Role, State, Turn, TurnResult};
 use super::service_clock::Timestamp;
 use super::settings::Settings;
-use super::snapshot::{LeaseState, Snapshot};
+use super::snapshot::{LeaseState, Look};
 use tenure_base::prelude::*;
 
 /// How long to contend without leading, and to lead without a turn to run.
@@ -116,7 +116,7 @@ pub struct OneTurn<'s> {
     patient_until: Moment,
     /// It has waited for a turn once.
     waited: bool,
-    state: Option<Vec<u8>>,
+    state: Option<State>,
     /// Up to when the leadership is certain.
     valid_until: Moment,
     /// What is on record while leading, and what time it was when.
@@ -162,7 +162,7 @@ impl<'s> OneTurn<'s> {
     /// For the next step.
     #[must_use]
     pub fn state(&self) -> Option<&[u8]> {
-        self.state.as_deref()
+        self.state.as_ref().map(State::as_bytes)
     }
 
     /// What to do at `now`.
@@ -196,16 +196,16 @@ impl<'s> OneTurn<'s> {
     }
 
     /// Takes what was read.
-    pub fn read(&mut self, snapshot: Result<Snapshot, Problem>, now: Moment) {
-        let snapshot = match snapshot {
-            Ok(snapshot) => snapshot,
+    pub fn read(&mut self, look: Result<Look, Problem>, now: Moment) {
+        let Look { snapshot, next_turn } = match look {
+            Ok(look) => look,
             Err(problem) => {
                 self.result.problems.push(problem);
                 self.end(Course::Unanswered);
                 return;
             }
         };
-        self.result.next = snapshot.next_turn;
+        self.result.next = next_turn;
         let schedules = Problem::of_schedules(snapshot.turns.schedule.as_deref(), self.settings);
         let ahead = snapshot.ahead.map(|by| Problem::of_slot_ahead(snapshot.asked_at.plus(by)));
         for problem in schedules.into_iter().chain(ahead) {
@@ -223,7 +223,7 @@ impl<'s> OneTurn<'s> {
             self.end(Course::Followed);
             return;
         }
-        let wait = snapshot.next_turn.map(|next| next.since(snapshot.asked_at));
+        let wait = next_turn.map(|next| next.since(snapshot.asked_at));
         match wait {
             // The first leader of all writes the record.
             _ if snapshot.incumbent.is_none() => self.stage = Stage::Contending { at: now },

@@ -61,10 +61,9 @@ impl Settings {
         let by_string = environment.variable(variable::CONNECTION_STRING_FILE).is_some();
         let (before, now) = (&self.account, &other.account);
         Complaint {
-            setting: if by_string {
-                variable::CONNECTION_STRING_FILE
-            } else {
-                variable::SAS_TOKEN_FILE
+            setting: match by_string {
+                true => variable::CONNECTION_STRING_FILE.into(),
+                false => variable::SAS_TOKEN_FILE.into(),
             },
             problem: format!(
                 "the file leads to the account {} at {} now, and led to {} at {} before",
@@ -96,22 +95,9 @@ impl Report {
         let state = postponed.written();
         let detail = Complaint::sentences(complaints);
         Self {
-            state,
-            role: if left { Role::Left } else { Role::Undecided },
-            wins_within: None,
-            ending: None,
-            renewed: false,
-            wind_down: false,
-            wind_down_limit: None,
-            successor: None,
-            promise: None,
-            turns: None,
-            run: None,
+            state: state.into(),
             problems: vec![Problem { class: ProblemClass::Configuration, detail }],
-            candidates: None,
-            exchanges: Vec::new(),
-            service_time: None,
-            again_in: PAUSE,
+            ..Self::of(if left { Role::Left } else { Role::Undecided }, PAUSE)
         }
     }
 }

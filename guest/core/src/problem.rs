@@ -1,5 +1,6 @@
 //! What went wrong, for people, and not more often than they can bear.
 
+use core::fmt;
 use core::time::Duration;
 
 use super::Moment;
@@ -81,6 +82,14 @@ pub struct Problem {
     /// What happened, and what to do about it.
     pub detail: String,
 }
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.class.name(), self.detail)
+    }
+}
+
+impl core::error::Error for Problem {}
 
 impl Problem {
     /// Two different schedules on one blob: most likely two jobs that share it by mistake.

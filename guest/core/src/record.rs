@@ -276,7 +276,7 @@ impl Record {
         }
         if let Some(finished) = &self.finished {
             put(field::FINISHED, &finished.slot.to_rfc3339());
-            put(field::OUTCOME, finished.outcome.word());
+            put(field::OUTCOME, finished.outcome.name());
         }
         for (name, ended) in [(field::SUCCESS, &self.success), (field::FAILURE, &self.failure)] {
             if let Some(ended) = ended {
@@ -297,7 +297,7 @@ impl Record {
                 put(field::TRIGGER_MAX_ATTEMPTS, &max_attempts.to_string());
             }
             if let Some(outcome) = newest.outcome {
-                put(field::TRIGGER_OUTCOME, outcome.word());
+                put(field::TRIGGER_OUTCOME, outcome.name());
             }
             put(field::TRIGGER_TERM, &self.triggers.term.to_string());
         }

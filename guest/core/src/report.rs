@@ -13,7 +13,10 @@ use super::service_clock::Timestamp;
 use super::turns::Turns;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::Class;
+use tenure_azure::operation::Kind as RequestKind;
+use tenure_azure::request;
 use tenure_base::prelude::*;
+use zeroize::Zeroize as _;
 
 /// Leadership, and how long it may be acted upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +28,14 @@ pub struct Leadership {
 }
 
 /// What a candidate is, after a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// It leads.
     Leading(Leadership),
     /// Another leads; who, where the record can be read.
     Following(Option<Incumbent>),
     /// Nobody is known to lead.
+    #[default]
     Undecided,
     /// It has left the election.
     Left,
@@ -54,6 +58,21 @@ pub enum EndingReason {
     HandedOver,
 }
 
+impl EndingReason {
+    /// Its name, as the WIT package spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ValidityEnded => "validity-ended",
+            Self::LeaseLost => "lease-lost",
+            Self::Left => "left",
+            Self::WorkFailed => "work-failed",
+            Self::Resigned => "resigned",
+            Self::HandedOver => "handed-over",
+        }
+    }
+}
+
 /// A leadership that ended in this step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
@@ -63,9 +82,22 @@ pub struct Ending {
     pub reason: EndingReason,
 }
 
+/// A part of work that is split. Each is an election of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Its number, from 0.
+    pub index: u32,
+    /// How many shares there are.
+    pub count: u32,
+}
+
 /// One run of the leader handler, for one slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
+    /// The election, `container/blob`.
+    pub election: String,
+    /// The same for all attempts at the turn, and another for every other turn of any election.
+    pub key: String,
     /// The fencing token.
     pub term: u64,
     /// The scheduled instant.
@@ -82,6 +114,8 @@ pub struct Turn {
     pub valid_for: Duration,
     /// The longest that the turn may take.
     pub time_limit: Option<Duration>,
+    /// The share that its election is. None: the work is not split, or it is the host that knows.
+    pub share: Option<Share>,
 }
 
 impl Turn {
@@ -134,14 +168,14 @@ impl From<Outcome> for TurnResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
     /// The answer, or why there is none.
-    pub reply: Result<RawAnswer, Failure>,
+    pub reply: Result<Response, Failure>,
     /// When, by this machine's clock.
     pub at: Timestamp,
 }
 
 /// An answer as it came. `Debug` does not print it: the body may be a token.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RawAnswer {
+pub struct Response {
     /// The status.
     pub status: u16,
     /// Names in any case.
@@ -150,9 +184,9 @@ pub struct RawAnswer {
     pub body: Vec<u8>,
 }
 
-impl fmt::Debug for RawAnswer {
+impl fmt::Debug for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RawAnswer({})", self.status)
+        write!(f, "Response({})", self.status)
     }
 }
 
@@ -160,7 +194,7 @@ impl fmt::Debug for RawAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// What was asked for.
-    pub what: &'static str,
+    pub what: RequestKind,
     /// What came of it.
     pub result: ExchangeResult,
     /// How long it took.
@@ -201,11 +235,93 @@ impl ExchangeResult {
     }
 }
 
+/// All that a candidate remembers between two steps. A secret: it holds the lease id, tokens, and what secret
+/// files said. Overwritten when it is dropped.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct State(Vec<u8>);
+
+impl State {
+    /// Its bytes, for the next step.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The bytes, which nobody overwrites from here on.
+    #[must_use]
+    pub fn into_bytes(mut self) -> Vec<u8> {
+        core::mem::take(&mut self.0)
+    }
+}
+
+impl From<Vec<u8>> for State {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "State({} bytes)", self.0.len())
+    }
+}
+
+/// A request for somebody else to send as it is. A secret: it holds a signature or a token. `Debug` does not print it, and
+/// it is overwritten when it is dropped.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The method.
+    pub method: String,
+    /// The whole address.
+    pub url: String,
+    /// Names and values of all headers but `host`.
+    pub headers: Vec<(String, String)>,
+    /// Its body; often none.
+    pub body: String,
+    /// The longest that it may take. Of a last will: how long it can be of use, counted as
+    /// [`Leadership::valid_for`].
+    pub timeout: Duration,
+}
+
+impl Request {
+    /// A request that may take so long.
+    #[must_use]
+    pub fn of(request: request::Request, timeout: Duration) -> Self {
+        Self {
+            method: request.method.as_str().into(),
+            url: request.origin + &request.path_and_query,
+            headers: request.headers,
+            body: request.body.reveal().into(),
+            timeout,
+        }
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.url.zeroize();
+        self.headers.iter_mut().for_each(|(_, value)| value.zeroize());
+        self.body.zeroize();
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Request({} for {:?})", self.method, self.timeout)
+    }
+}
+
 /// The result of one step.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// For the next step.
-    pub state: Vec<u8>,
+    pub state: State,
     /// What the candidate is now.
     pub role: Role,
     /// It has the lease, and leads if its term is on record within this time.
@@ -214,6 +330,8 @@ pub struct Report {
     pub ending: Option<Ending>,
     /// Set in the step in which the lease was renewed.
     pub renewed: bool,
+    /// The release of the lease, for somebody else to send once this process is dead.
+    pub last_will: Option<Request>,
     /// The turn that runs is to come to its end.
     pub wind_down: bool,
     /// The longest that the turn may go on then, from the instant that the `elapsed` of the step stands for; none:
@@ -230,6 +348,8 @@ pub struct Report {
     pub candidates: Option<Vec<Listed>>,
     /// A turn to run now, already claimed.
     pub run: Option<Turn>,
+    /// A request to send beside the steps.
+    pub background: Option<Request>,
     /// What went wrong.
     pub problems: Vec<Problem>,
     /// The requests that were sent, in their order.
@@ -238,4 +358,12 @@ pub struct Report {
     pub service_time: Option<Timestamp>,
     /// When to step again at the latest.
     pub again_in: Duration,
+}
+
+impl Report {
+    /// Of a step after which nothing is to be done but the next one.
+    #[must_use]
+    pub fn of(role: Role, again_in: Duration) -> Self {
+        Self { role, again_in, ..Self::default() }
+    }
 }

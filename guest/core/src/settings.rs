@@ -123,7 +123,7 @@ const ONE_SHOT_LEASE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
     /// The variable.
-    pub setting: &'static str,
+    pub setting: String,
     /// The value, unless it is secret, and the rule that it breaks.
     pub problem: String,
     /// What to do about it.
@@ -348,7 +348,7 @@ impl<'e> Reader<'e> {
                 text.push_str(more);
             }
         }
-        self.complaints.push(Complaint { setting, problem, advice });
+        self.complaints.push(Complaint { setting: setting.into(), problem, advice });
     }
 
     fn election(&mut self) -> Option<BlobName> {
@@ -413,17 +413,20 @@ impl<'e> Reader<'e> {
         wanted
             .judge()
             .map_err(|breaches| {
-                self.complaints.extend(breaches.into_iter().map(|breach| Complaint {
-                    setting: match breach.setting {
-                        Setting::Lease => variable::LEASE,
-                        Setting::Margin => variable::MARGIN,
-                        Setting::Renew => variable::RENEW,
-                        Setting::Poll => variable::POLL,
-                        Setting::RequestTimeout => variable::REQUEST_TIMEOUT,
-                        Setting::Failover => variable::FAILOVER,
-                    },
-                    problem: breach.problem,
-                    advice: breach.advice,
+                self.complaints.extend(breaches.into_iter().map(|breach| {
+                    Complaint {
+                        setting: match breach.setting {
+                            Setting::Lease => variable::LEASE,
+                            Setting::Margin => variable::MARGIN,
+                            Setting::Renew => variable::RENEW,
+                            Setting::Poll => variable::POLL,
+                            Setting::RequestTimeout => variable::REQUEST_TIMEOUT,
+                            Setting::Failover => variable::FAILOVER,
+                        }
+                        .into(),
+                        problem: breach.problem,
+                        advice: breach.advice,
+                    }
                 }));
             })
             .ok()

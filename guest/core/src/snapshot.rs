@@ -34,6 +34,22 @@ pub enum LeaseState {
     Broken,
 }
 
+impl LeaseState {
+    /// Its name, as the WIT package spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Available => "available",
+            Self::Leased => "leased",
+            Self::Infinite => "infinite",
+            Self::Expired => "expired",
+            Self::Breaking => "breaking",
+            Self::Broken => "broken",
+        }
+    }
+}
+
 /// What one read showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
@@ -43,8 +59,6 @@ pub struct Snapshot {
     pub incumbent: Option<Incumbent>,
     /// How its turns went, and when the next one comes, by the record alone.
     pub turns: Turns,
-    /// When a leader with these settings would run the next turn; none also while one seems to run.
-    pub next_turn: Option<Timestamp>,
     /// By how much the last claimed slot lies in the future.
     pub ahead: Option<Duration>,
     /// The leaders before the newest, the last one first.
@@ -62,6 +76,24 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The leader: the newest one on record, while a candidate holds the lease.
+    #[must_use]
+    pub fn leader(&self) -> Option<&Incumbent> {
+        let held = matches!(self.lease, LeaseState::Leased | LeaseState::Breaking);
+        self.incumbent.as_ref().filter(|_| held)
+    }
+}
+
+/// What one read showed, and what it means for a candidate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// What it showed.
+    pub snapshot: Snapshot,
+    /// When a leader with these settings would run the next turn; none also while one seems to run.
+    pub next_turn: Option<Timestamp>,
+}
+
+impl Look {
     /// Reads the answer to a read of the blob. `wall` stands in where the answer tells no time.
     ///
     /// # Errors
@@ -94,16 +126,15 @@ impl Snapshot {
             }
             _ => None,
         };
-        Ok(Self {
+        let next_turn =
+            record.as_ref().and_then(|record| match settings.agenda.due(asked_at, record) {
+                Due::Now(Task { attempt: 2.., .. }) if runs => None,
+                _ => settings.agenda.next(asked_at, record),
+            });
+        let snapshot = Snapshot {
             lease,
             incumbent: record.as_ref().map(Record::incumbent),
             turns: turns.unwrap_or_default(),
-            next_turn: record.as_ref().and_then(|record| {
-                match settings.agenda.due(asked_at, record) {
-                    Due::Now(Task { attempt: 2.., .. }) if runs => None,
-                    _ => settings.agenda.next(asked_at, record),
-                }
-            }),
             ahead: record.as_ref().and_then(|record| settings.agenda.ahead(asked_at, record)),
             history: record.as_ref().map(Record::earlier).unwrap_or_default(),
             changes: record.as_ref().map_or(0, |record| record.changes),
@@ -111,7 +142,8 @@ impl Snapshot {
             promise: record.and_then(|record| record.beat).map(|beat| beat.promise),
             problem,
             asked_at,
-        })
+        };
+        Ok(Self { snapshot, next_turn })
     }
 }
 

@@ -2,7 +2,7 @@
 //! by the looker's own rule for missed slots.
 
 use super::agenda::Agenda;
-use super::record::{Ended, FailureDetail, Finished, LastSlot, MissedSlots, Record, Started};
+use super::record::{Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Record};
 use super::service_clock::Timestamp;
 use super::slots::Schedule;
 use tenure_base::prelude::*;
@@ -17,7 +17,7 @@ pub struct Turns {
     /// The newest turn whose end was recorded.
     pub finished: Option<Finished>,
     /// The newest turn for a trigger.
-    pub triggered: Option<Started>,
+    pub triggered: Option<Triggered>,
     /// The newest turn that succeeded.
     pub last_success: Option<Ended>,
     /// The newest turn that ended in another way.
@@ -28,6 +28,19 @@ pub struct Turns {
     pub missed: Option<MissedSlots>,
     /// The next turn of the schedule.
     pub next: Option<NextTurn>,
+}
+
+/// The newest turn that ran for a trigger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Triggered {
+    /// The id of the trigger.
+    pub id: String,
+    /// When it was asked for.
+    pub slot: Timestamp,
+    /// How often it was tried.
+    pub attempt: u32,
+    /// How it ended. None: that is not on record yet.
+    pub outcome: Option<Outcome>,
 }
 
 /// A turn that is to come.
@@ -48,7 +61,12 @@ impl Turns {
             // Attempt 0 is where the count began; nothing ran then.
             last_slot: record.last.filter(|last| last.attempt > 0),
             finished: record.finished,
-            triggered: record.triggers.newest.clone(),
+            triggered: record.triggers.newest.as_ref().map(|newest| Triggered {
+                id: newest.id.clone(),
+                slot: newest.slot,
+                attempt: newest.attempt,
+                outcome: newest.outcome,
+            }),
             last_success: record.success,
             last_failure: record.failure,
             failure_detail: record.failure_detail.clone(),

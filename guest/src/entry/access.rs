@@ -39,8 +39,12 @@ impl Access {
     /// Reads both variables. A variable that is set but empty counts as not set.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let get = |name| variable(name).filter(|value| !value.trim().is_empty());
-        let complaint = |setting, problem: &str, advice: &str| {
-            Self::Closed(Complaint { setting, problem: problem.into(), advice: advice.into() })
+        let complaint = |setting: &str, problem: &str, advice: &str| {
+            Self::Closed(Complaint {
+                setting: setting.into(),
+                problem: problem.into(),
+                advice: advice.into(),
+            })
         };
         let open = get(variable::OPEN);
         match (get(variable::TOKEN), open.as_deref().map(str::trim)) {

@@ -3,7 +3,7 @@
 use tenure_base::json::{Object, Value, array};
 
 use tenure_base::prelude::*;
-use tenure_core::{Complaint, Course, Incumbent, LeaseState, Problem, Snapshot, Turned};
+use tenure_core::{Complaint, Course, Incumbent, Look, Problem, Turned};
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,23 +63,13 @@ pub fn turned(turned: &Turned) -> Answer {
 
 /// Who leads.
 #[must_use]
-pub fn leader(snapshot: &Snapshot) -> Answer {
-    let held = matches!(snapshot.lease, LeaseState::Leased | LeaseState::Breaking);
-    let leader = snapshot.incumbent.as_ref().filter(|_| held).map(incumbent);
-    let lease = match snapshot.lease {
-        LeaseState::Absent => "absent",
-        LeaseState::Available => "available",
-        LeaseState::Leased => "leased",
-        LeaseState::Infinite => "infinite",
-        LeaseState::Expired => "expired",
-        LeaseState::Breaking => "breaking",
-        LeaseState::Broken => "broken",
-    };
+pub fn leader(Look { snapshot, next_turn }: &Look) -> Answer {
+    let leader = snapshot.leader().map(incumbent);
     let object = Object::new()
-        .with("lease", lease)
+        .with("lease", snapshot.lease.name())
         .with("leader", json(leader.as_ref()))
         .with("last_leader", json(snapshot.incumbent.as_ref().map(incumbent).as_ref()))
-        .with("next", snapshot.next_turn.map(|next| next.to_rfc3339()).as_ref())
+        .with("next", next_turn.map(|next| next.to_rfc3339()).as_ref())
         .with("asked_at", &snapshot.asked_at.to_rfc3339());
     Answer::new(200, object)
 }
@@ -120,7 +110,7 @@ pub fn named(complaints: &[Complaint]) -> Answer {
 
 fn with_complaints(complaints: &[Complaint], to_operator: bool) -> Answer {
     let complaints = array(complaints.iter().map(|complaint| {
-        let object = Object::new().with("setting", complaint.setting);
+        let object = Object::new().with("setting", &complaint.setting);
         let object = match to_operator || complaint.setting.starts_with("TENURE_TICK_") {
             true => object.with("problem", &complaint.problem).with("advice", &complaint.advice),
             false => object,
@@ -158,7 +148,7 @@ mod tests {
     use super::*;
     use core::time::Duration;
     use serde_json::json;
-    use tenure_core::{ProblemClass, Timestamp, Turn, Turns};
+    use tenure_core::{LeaseState, ProblemClass, Snapshot, Timestamp, Turn, Turns};
 
     const SEVEN: Timestamp = Timestamp(1_795_158_000_000_000_000);
 
@@ -187,6 +177,8 @@ mod tests {
     #[test]
     fn a_turn_that_ran() {
         let turn = Turn {
+            election: "jobs/report".into(),
+            key: "acme/jobs/report/2026-11-20T07:00:00Z".into(),
             term: 9,
             slot: SEVEN,
             trigger: None,
@@ -195,6 +187,7 @@ mod tests {
             missed: 3,
             valid_for: Duration::ZERO,
             time_limit: None,
+            share: None,
         };
         let turned = super::turned(&Turned {
             term: Some(9),
@@ -228,11 +221,10 @@ mod tests {
 
     #[test]
     fn a_leader_is_one_who_holds_the_lease() {
-        let mut snapshot = Snapshot {
+        let snapshot = Snapshot {
             lease: LeaseState::Leased,
             incumbent: Some(there()),
             turns: Turns::default(),
-            next_turn: None,
             ahead: None,
             history: Vec::new(),
             changes: 0,
@@ -244,15 +236,20 @@ mod tests {
         let there = json!({
             "name": "there", "term": 7, "since": "2026-11-20T07:00:00Z", "address": null
         });
-        assert_eq!(read(&leader(&snapshot))["leader"], there);
-        snapshot.lease = LeaseState::Expired;
-        let answer = read(&leader(&snapshot));
+        let mut look = Look { snapshot, next_turn: None };
+        assert_eq!(read(&leader(&look))["leader"], there);
+        look.snapshot.lease = LeaseState::Expired;
+        let answer = read(&leader(&look));
         assert_eq!((&answer["leader"], &answer["last_leader"]), (&json!(null), &there));
     }
 
     #[test]
     fn complaints_come_all_at_once() {
-        let complaint = |setting| Complaint { setting, problem: "p".into(), advice: "a".into() };
+        let complaint = |setting: &str| Complaint {
+            setting: setting.into(),
+            problem: "p".into(),
+            advice: "a".into(),
+        };
         let answer = complained(&[complaint("A"), complaint("B")]);
         assert_eq!(answer.status, 503);
         let complaints = &read(&answer)["complaints"];

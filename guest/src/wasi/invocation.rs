@@ -57,7 +57,7 @@ impl Invocation {
                 }
                 Next::Wait(until) => subscribe_duration(nanos(until.saturating_sub(now))).block(),
                 Next::Run(run) => {
-                    let result = self.work.run(run, settings);
+                    let result = self.work.run(run);
                     turn.ran(result, clock.now());
                 }
                 Next::Done(turned) => return *turned,

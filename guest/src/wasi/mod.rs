@@ -22,6 +22,7 @@ mod work;
 use core::time::Duration;
 
 use clock::{OwnClock, StepClock};
+use convert::Across as _;
 use host::Host;
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::{Credential, Pass};
@@ -29,8 +30,8 @@ use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_core::{
     Ask, Begins, Beside, Chance, Complaint, CredentialState, Failure, Fetch, Fetched,
-    LONGEST_FETCH, LastWill, Moment, Placing, Problem, ProblemClass, Report, Session, Settings,
-    Snapshot, Step, Todo, TransferOrder, TransferState,
+    LONGEST_FETCH, LastWill, Look, Moment, Placing, Problem, ProblemClass, Report, Request,
+    Session, Settings, Step, Todo, TransferOrder, TransferState,
 };
 
 /// What the macro makes of `wit/`.
@@ -86,10 +87,7 @@ impl Guest for Component {
                 None => Ok(settings),
             }
         });
-        match judged {
-            Ok(settings) => Ok(settings.needs(clock::wall()).into()),
-            Err(complaints) => Err(complaints.into_iter().map(Into::into).collect()),
-        }
+        judged.map(|settings| settings.needs(clock::wall())).across()
     }
 
     fn step(
@@ -99,78 +97,80 @@ impl Guest for Component {
         event: Option<wit::Event>,
     ) -> wit::Report {
         let clock = StepClock::start(Duration::from_nanos(elapsed));
-        let event = event.map(Into::into);
+        let event = event.map(convert::event);
         let host = Host::look();
         let (settings, complaints) = match Settings::read_on(&host, state.as_deref()) {
             Ok(read) => read,
             Err(complaints) => {
-                return convert::report(Report::undone(state.as_deref(), event, &complaints), None);
+                return Report::undone(state.as_deref(), event, &complaints).across();
             }
         };
         let mut chance = HostChance;
         let begins = Begins { at: clock.started(), ahead: Duration::from_nanos(ahead) };
         let mut step = Step::begin(&settings, state.as_deref(), begins, event, &mut chance);
         step.complain(&complaints, clock.started());
-        let report = drive(&mut step, &settings, &|| clock.now());
-        let background = step.beside().map(|beside| match beside {
-            Beside::Fetch(Fetch { request, timeout }) => convert::request(request, timeout),
+        let mut report = drive(&mut step, &settings, &|| clock.now());
+        report.background = step.beside().map(|beside| match beside {
+            Beside::Fetch(Fetch { request, timeout }) => Request::of(request, timeout),
             Beside::Send(ask) => {
                 let date = step.date(clock.now(), clock::wall());
-                convert::request(ask.request(&settings, date), ask.timeout)
+                Request::of(ask.request(&settings, date), ask.timeout)
             }
         });
-        let wanted = host.get(LastWill::VARIABLE).is_some_and(|value| value == "true");
-        let last_will = if wanted { step.last_will(clock.now(), clock::wall()) } else { None };
-        wit::Report {
-            background,
-            last_will: last_will.map(|will| convert::request(will.request, will.valid_for)),
-            ..convert::report(report, Some(&settings))
+        if host.get(LastWill::VARIABLE).is_some_and(|value| value == "true") {
+            let will = step.last_will(clock.now(), clock::wall());
+            report.last_will = will.map(|will| Request::of(will.request, will.valid_for));
         }
+        report.across()
     }
 
     fn inspect() -> Result<wit::Snapshot, wit::Problem> {
-        let settings = usable_settings().map_err(wit::Problem::from)?;
-        let clock = OwnClock::start();
-        let looked = look(&settings, &mut CredentialState::default(), &|| clock.now());
-        looked.map(Into::into).map_err(Into::into)
+        let looked = usable_settings().and_then(|settings| {
+            let clock = OwnClock::start();
+            look(&settings, &mut CredentialState::default(), &|| clock.now())
+        });
+        looked.map(|look| look.snapshot).across()
     }
 
     fn candidates() -> Result<Vec<wit::Listed>, wit::Problem> {
-        let settings = usable_settings().map_err(wit::Problem::from)?;
-        let clock = OwnClock::start();
-        let operation = Operation::ReadSideBlob(SideBlob::Candidates);
-        let now = || clock.now();
-        let answer = ask_for_people(&settings, operation, &mut CredentialState::default(), &now);
-        let listed = answer.and_then(|answer| tenure_core::listed(&answer, &settings));
-        listed.map(|listed| listed.into_iter().map(Into::into).collect()).map_err(Into::into)
+        let listed = usable_settings().and_then(|settings| {
+            let clock = OwnClock::start();
+            let operation = Operation::ReadSideBlob(SideBlob::Candidates);
+            let (mut credential, now) = (CredentialState::default(), || clock.now());
+            let answer = ask_for_people(&settings, operation, &mut credential, &now)?;
+            tenure_core::listed(&answer, &settings)
+        });
+        listed.across()
     }
 
     fn trigger(id: String, place: bool) -> Result<wit::TriggerState, wit::Problem> {
-        let settings = usable_settings().map_err(wit::Problem::from)?;
-        let clock = OwnClock::start();
-        let state = self::place(&settings, &|| clock.now(), |answers| {
-            tenure_core::trigger((&id, place), answers, &settings, clock::wall())
+        let state = usable_settings().and_then(|settings| {
+            let clock = OwnClock::start();
+            self::place(&settings, &|| clock.now(), |answers| {
+                tenure_core::trigger((&id, place), answers, &settings, clock::wall())
+            })
         });
-        state.map(Into::into).map_err(Into::into)
+        state.across()
     }
 
     fn transfer(
         order: wit::TransferOrder,
         place: bool,
     ) -> Result<wit::TransferState, wit::Problem> {
-        let settings = usable_settings().map_err(wit::Problem::from)?;
-        let clock = OwnClock::start();
-        let wit::TransferOrder { id, to, mut term } = order;
-        let state = self::place(&settings, &|| clock.now(), |answers| {
-            let order = TransferOrder { id: &id, to: to.as_deref(), term, place };
-            let placing = tenure_core::transfer(order, answers, &settings, clock::wall());
-            // The order stays one for the leader that was found first.
-            if let Ok(Placing::Write(_, TransferState::Waiting(found))) = &placing {
-                term = Some(*found);
-            }
-            placing
+        let mut order: TransferOrder = order.across();
+        let state = usable_settings().and_then(|settings| {
+            let clock = OwnClock::start();
+            self::place(&settings, &|| clock.now(), |answers| {
+                let placing =
+                    tenure_core::transfer((&order, place), answers, &settings, clock::wall());
+                // The order stays one for the leader that was found first.
+                if let Ok(Placing::Write(_, TransferState::Waiting(found))) = &placing {
+                    order.term = Some(*found);
+                }
+                placing
+            })
         });
-        state.map(Into::into).map_err(Into::into)
+        state.across()
     }
 
     fn break_lease(period: Option<wit::Duration>) -> Result<wit::Duration, wit::Problem> {
@@ -178,13 +178,13 @@ impl Guest for Component {
         let seconds = period.map(|nanos| nanos.div_ceil(1_000_000_000).min(LONGEST_BREAK));
         let period = seconds.map(|seconds| u32::try_from(seconds).unwrap_or(60));
         let operation = || Operation::Break { period, if_match: None };
-        let settings = usable_settings().map_err(wit::Problem::from)?;
-        let clock = OwnClock::start();
-        let mut credential_state = CredentialState::default();
-        let answer = ask_for_people(&settings, operation(), &mut credential_state, &|| clock.now());
-        let answer = answer.map_err(wit::Problem::from)?;
-        let left = tenure_core::broken(&answer, &operation(), &settings);
-        left.map(tenure_wasi::nanos).map_err(Into::into)
+        let left = usable_settings().and_then(|settings| {
+            let clock = OwnClock::start();
+            let (mut credential, now) = (CredentialState::default(), || clock.now());
+            let answer = ask_for_people(&settings, operation(), &mut credential, &now)?;
+            tenure_core::broken(&answer, &operation(), &settings)
+        });
+        left.across()
     }
 }
 
@@ -249,9 +249,9 @@ fn look(
     settings: &Settings,
     credential_state: &mut CredentialState,
     now: &dyn Fn() -> Moment,
-) -> Result<Snapshot, Problem> {
+) -> Result<Look, Problem> {
     let answer = ask_for_people(settings, Operation::Read { lease: None }, credential_state, now)?;
-    Snapshot::read(&answer, settings, clock::wall())
+    Look::read(&answer, settings, clock::wall())
 }
 
 /// Places an order, or finds out what became of it. `decide` takes what the orders and the election show, in this order.

@@ -4,12 +4,14 @@ use core::time::Duration;
 
 use super::bindings::exports::tenure::election::side_blobs as wit;
 use super::clock::StepClock;
-use super::{Component, ask, convert, usable_settings};
+use super::convert::Across;
+use super::{Component, ask, usable_settings};
 use tenure_azure::metadata::Metadata;
 use tenure_azure::operation::{ETag, Operation, Over};
 use tenure_base::prelude::*;
 use tenure_core::{
-    LastWill, Problem, ProblemClass, Session, Settings, SideAnswer, beside, beside_prefix, judged,
+    LastWill, Problem, ProblemClass, Request, Session, Settings, SideAnswer, beside, beside_prefix,
+    judged,
 };
 
 /// So many pages of a list are read: that is more blobs than any plan could name.
@@ -24,7 +26,7 @@ impl wit::Guest for Component {
         let clock = StepClock::start(Duration::from_nanos(elapsed));
         let mut asking = Asking { session: Session::read(session.as_deref()), clock };
         let answer = usable_settings().and_then(|settings| asking.ask(settings, request));
-        (asking.session.written(), answer.map_err(Into::into))
+        (asking.session.written(), answer.map_err(Across::across))
     }
 
     fn prepare(
@@ -37,7 +39,7 @@ impl wit::Guest for Component {
         let settings = beside(usable_settings().ok()?, &suffix).ok()?;
         let session = Session::read(session.as_deref());
         let will = LastWill::deletion(&settings, &session, ETag(tag), super::clock::wall(), now)?;
-        Some(convert::request(will.request, will.valid_for))
+        Some(Request::of(will.request, will.valid_for).across())
     }
 }
 

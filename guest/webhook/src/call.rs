@@ -12,7 +12,7 @@ use tenure_azure::percent::{self, AsciiSet};
 use tenure_azure::request::{Method, Request};
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
-use tenure_core::{Failure, FailureKind, Turn, TurnId};
+use tenure_core::{Failure, FailureKind, Share, Turn};
 
 /// What is called. Not the variable: in the runner an option or a file may have named it.
 const WHO: &str = "the webhook";
@@ -45,26 +45,20 @@ pub struct Call {
 impl Call {
     /// The call for a turn, sent at `now`, in seconds since 1970.
     #[must_use]
-    pub fn of(
-        turn: &Turn,
-        id: &TurnId,
-        target: &Target,
-        credentials: &Credentials,
-        now: i64,
-    ) -> Self {
+    pub fn of(turn: &Turn, target: &Target, credentials: &Credentials, now: i64) -> Self {
         let valid_for = turn.time_limit.unwrap_or(turn.valid_for).min(turn.valid_for);
-        let body = body(turn, id, valid_for);
+        let body = body(turn, valid_for);
         let header = |name: &str, value: String| (name.to_string(), value);
         let slot = turn.slot.to_rfc3339();
-        let event = percent::encode(&id.key, OF_AN_EVENT);
+        let event = percent::encode(&turn.key, OF_AN_EVENT);
         // The key, but for its slot and what follows.
         let source = cut(&event, &format!("/{slot}")).map_or("", |(source, _)| source);
         let mut headers = vec![
             header("content-type", "application/json".into()),
             header("content-length", body.len().to_string()),
             header(TERM_HEADER, turn.term.to_string()),
-            header(ELECTION_HEADER, election_value(&id.election)),
-            header(KEY_HEADER, id.key.clone()),
+            header(ELECTION_HEADER, election_value(&turn.election)),
+            header(KEY_HEADER, turn.key.clone()),
             header("ce-specversion", "1.0".into()),
             header("ce-type", "tenure.turn".into()),
             header("ce-source", format!("tenure://{source}")),
@@ -77,7 +71,7 @@ impl Call {
         if let Some(token) = &credentials.token {
             headers.push(header("authorization", token.reveal().into()));
         }
-        let (message, now) = (percent::encode(&id.key, OF_A_MESSAGE), now.to_string());
+        let (message, now) = (percent::encode(&turn.key, OF_A_MESSAGE), now.to_string());
         if let Some(signature) = credentials.sign(&message, &now, &body) {
             headers.push(header("webhook-id", message));
             headers.push(header("webhook-timestamp", now));
@@ -179,12 +173,12 @@ pub fn election_value(election: &str) -> String {
     percent::encode(election, ENCODED)
 }
 
-fn body(turn: &Turn, id: &TurnId, valid_for: Duration) -> String {
-    let share = id.share.map(|(index, count)| {
+fn body(turn: &Turn, valid_for: Duration) -> String {
+    let share = turn.share.map(|Share { index, count }| {
         Object::new().with("index", u64::from(index)).with("count", u64::from(count)).end()
     });
     Object::new()
-        .with("election", &id.election)
+        .with("election", &turn.election)
         .with("term", turn.term)
         .with("slot", &turn.slot.to_rfc3339())
         .with("trigger", turn.trigger.as_ref())
@@ -204,6 +198,8 @@ mod tests {
 
     fn turn() -> Turn {
         Turn {
+            election: "jobs/report".into(),
+            key: "acme/jobs/report/2026-11-20T07:00:00Z".into(),
             term: 7,
             slot: Timestamp(1_795_158_000_000_000_000),
             trigger: None,
@@ -212,6 +208,7 @@ mod tests {
             missed: 3,
             valid_for: Duration::from_millis(40_500),
             time_limit: None,
+            share: None,
         }
     }
 
@@ -233,9 +230,7 @@ mod tests {
     }
 
     fn call_of(turn: &Turn, timeout: &'static str) -> Call {
-        let key = "acme/jobs/report/2026-11-20T07:00:00Z".into();
-        let id = TurnId { election: "jobs/report".into(), key, share: None };
-        Call::of(turn, &id, &target(timeout), &Credentials::default(), 1_795_158_001)
+        Call::of(turn, &target(timeout), &Credentials::default(), 1_795_158_001)
     }
 
     fn value<'c>(call: &'c Call, name: &str) -> Option<&'c str> {
@@ -289,10 +284,11 @@ mod tests {
         let given = [("TENURE_HANDLER_TOKEN", "Abc.d"), ("TENURE_HANDLER_SECRET", SECRET)];
         let credentials = credentials(&given);
         let key = "acme/jobs/a.b%20c/2026-11-20T07:00:00Z/v%2E1".into();
-        let id = TurnId { election: "jobs/a.b c".into(), key, share: Some((3, 8)) };
-        let call = Call::of(&turn(), &id, &target(""), &credentials, 1_795_158_001);
+        let share = Some(Share { index: 3, count: 8 });
+        let turn = Turn { election: "jobs/a.b c".into(), key, share, ..turn() };
+        let call = Call::of(&turn, &target(""), &credentials, 1_795_158_001);
         for (name, expected) in [
-            ("idempotency-key", id.key.as_str()),
+            ("idempotency-key", turn.key.as_str()),
             ("ce-id", "acme/jobs/a.b%2520c/2026-11-20T07:00:00Z/v%252E1"),
             ("ce-source", "tenure://acme/jobs/a.b%2520c"),
             ("authorization", "Bearer Abc.d"),
@@ -306,7 +302,7 @@ mod tests {
         assert_eq!(json["share"], json!({ "index": 3, "count": 8 }));
         let signed = credentials.sign(message, "1795158001", body);
         assert_eq!(value(&call, "webhook-signature"), signed.as_deref());
-        let bare = call_of(&turn(), "");
+        let bare = call_of(&self::turn(), "");
         for name in ["authorization", "webhook-id", "webhook-timestamp", "webhook-signature"] {
             assert_eq!(value(&bare, name), None, "{name}");
         }
@@ -315,8 +311,7 @@ mod tests {
     #[test]
     fn an_answer_that_repeats_the_token_is_not_shown() {
         let credentials = credentials(&[("TENURE_HANDLER_TOKEN", "S3CRETS3CRET.b")]);
-        let id = TurnId { election: "jobs/report".into(), key: "a".into(), share: None };
-        let call = Call::of(&turn(), &id, &target(""), &credentials, 0);
+        let call = Call::of(&turn(), &target(""), &credentials, 0);
         for quotes in ["no S3CRETS3CRET.b", "Bearer S3CRETS3CRET.b", "cut: S3CRETS3"] {
             let told = call.judge(401, quotes.as_bytes()).unwrap_err();
             assert_eq!(

@@ -65,7 +65,7 @@ impl Reader<'_> {
 
     fn complain(&mut self, setting: &'static str, problem: impl Into<String>, advice: &str) {
         let (problem, advice) = (problem.into(), advice.into());
-        self.complaints.push(Complaint { setting, problem, advice });
+        self.complaints.push(Complaint { setting: setting.into(), problem, advice });
     }
 
     /// The value of `authorization`.
@@ -143,11 +143,11 @@ mod tests {
         Credentials::read(&Given(given))
     }
 
-    fn refused(given: &[(&str, &str)]) -> Vec<&'static str> {
+    fn refused(given: &[(&str, &str)]) -> Vec<String> {
         let complaints = read(given).unwrap_err();
         let told = Complaint::sentences(&complaints);
         assert!(!told.contains("S3CRET") && !told.contains("whsec_M"), "{told}");
-        complaints.iter().map(|complaint| complaint.setting).collect()
+        complaints.into_iter().map(|complaint| complaint.setting).collect()
     }
 
     #[test]

@@ -34,8 +34,12 @@ impl Target {
             (!value.is_empty()).then(|| value.to_string())
         };
         let mut complaints = Vec::new();
-        let mut complain = |setting, problem: &str, advice: &str| {
-            complaints.push(Complaint { setting, problem: problem.into(), advice: advice.into() });
+        let mut complain = |setting: &str, problem: &str, advice: &str| {
+            complaints.push(Complaint {
+                setting: setting.into(),
+                problem: problem.into(),
+                advice: advice.into(),
+            });
         };
         let url = split(get(variable::URL).as_deref())
             .map_err(|(problem, advice)| complain(variable::URL, problem, advice))
@@ -110,7 +114,7 @@ mod tests {
     }
 
     fn settings(complaints: &[Complaint]) -> Vec<&str> {
-        complaints.iter().map(|complaint| complaint.setting).collect()
+        complaints.iter().map(|complaint| complaint.setting.as_str()).collect()
     }
 
     #[test]

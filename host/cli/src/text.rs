@@ -176,7 +176,7 @@ fn time(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure::contract::{EndedTurn, Outlook, Turn};
+    use tenure::contract::{EndedTurn, Outlook, Timestamp, Turn};
 
     const LAYOUT: Layout<'_> =
         Layout { election: None, zone: Zone::UTC, colour: false, width: None };
@@ -246,12 +246,12 @@ mod tests {
                 election: String::new(),
                 key: String::new(),
                 term: 7,
-                slot: 0,
+                slot: Timestamp(0),
                 trigger: None,
                 attempt: 1,
                 past_due: false,
                 missed: 0,
-                valid_for: 1,
+                valid_for: Duration::from_nanos(1),
                 time_limit: None,
                 share: None,
             };
@@ -260,7 +260,7 @@ mod tests {
                 triggered: false,
                 local: "x".into(),
                 outcome: "succeeded",
-                ended: Some("1969-12-31T03:00:09Z".into()),
+                ended: Some("1970-01-01T03:00:09Z".into()),
                 ago_ms: None,
                 took_ms: None,
                 candidate: None,
@@ -278,7 +278,7 @@ mod tests {
         let next = "next turn 1970-01-02T04:00:00+01:00[Europe/Berlin] (in 1d 3h)";
         assert_eq!(
             ended(97_200_000, TurnEnd::CutOff),
-            format!("{turn} cut-off after 12 ms; last success 1969-12-31T03:00:09Z; {next}")
+            format!("{turn} cut-off after 12 ms; last success 1970-01-01T03:00:09Z; {next}")
         );
     }
 
@@ -304,12 +304,12 @@ mod tests {
             election: String::new(),
             key: String::new(),
             term: 7,
-            slot: 0,
+            slot: Timestamp(0),
             trigger: None,
             attempt: 1,
             past_due: false,
             missed: 0,
-            valid_for: 1,
+            valid_for: Duration::from_nanos(1),
             time_limit: None,
             share: None,
         };

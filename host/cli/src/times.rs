@@ -1,16 +1,15 @@
 //! Instants and spans of time, as people read them.
 
 use chrono::{DateTime, Local, Offset as _, Utc};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 use tenure::contract::Outlook;
 use tenure::program::local;
 use tenure_base::duration::format_duration;
-use tenure_core::{Schedule, Zone};
+use tenure_core::{Schedule, Timestamp, Zone};
 
-/// Returns this machine's time of day, in nanoseconds since 1970.
-pub(super) fn now() -> u64 {
-    let since = UNIX_EPOCH.elapsed().unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+/// Returns this machine's time of day.
+pub(super) fn now() -> Timestamp {
+    Timestamp::from_date(Utc::now())
 }
 
 /// In whole seconds.
@@ -41,19 +40,20 @@ pub(super) fn last_success(outlook: &Outlook, zone: Zone) -> String {
     ended.map(|at| format!("; last success {}", in_zone(at, zone))).unwrap_or_default()
 }
 
-/// In whole seconds. Nanoseconds since 1970, both.
-pub(super) fn span(from: u64, to: u64) -> String {
-    whole(to.saturating_sub(from) / 1_000_000)
+/// In whole seconds.
+pub(super) fn span(from: Timestamp, to: Timestamp) -> String {
+    format_duration(Duration::from_secs(to.since(from).as_secs()))
 }
 
-/// Nanoseconds since 1970, both.
-pub(super) fn ago(then: u64, now: u64) -> String {
+/// How long ago it was, in whole seconds.
+pub(super) fn ago(then: Timestamp, now: Timestamp) -> String {
     format!("{} ago", span(then, now))
 }
 
 /// How long it is until an instant; none when that is past.
-pub(super) fn ahead(then: u64, now: u64) -> Option<String> {
-    let wait = Duration::from_secs(then.saturating_sub(now).div_ceil(1_000_000_000));
+pub(super) fn ahead(then: Timestamp, now: Timestamp) -> Option<String> {
+    let wait = then.since(now);
+    let wait = Duration::from_secs(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
     (!wait.is_zero()).then(|| format!("in {}", format_duration(wait)))
 }
 
@@ -79,10 +79,7 @@ pub(super) fn time_of_day(now: DateTime<Utc>, zone: Zone) -> String {
 
 /// An RFC 3339 instant in a time zone. Any other text is returned as it is.
 pub(super) fn in_zone(instant: &str, zone: Zone) -> String {
-    let nanoseconds =
-        DateTime::parse_from_rfc3339(instant).ok().and_then(|at| at.timestamp_nanos_opt());
-    let nanoseconds = nanoseconds.and_then(|nanoseconds| u64::try_from(nanoseconds).ok());
-    nanoseconds.map_or_else(|| instant.to_owned(), |nanoseconds| local(nanoseconds, zone))
+    Timestamp::parse(instant).map_or_else(|| instant.to_owned(), |instant| local(instant, zone))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The election component: the candidate that this program hosts.
 
+use super::bindings::{self, Across as _, side_blobs, types};
 use super::context::{Context, Grant};
 use super::engine::Engine;
 use super::error::{CheckError, ComponentError};
@@ -15,7 +16,7 @@ use crate::clock::{Clock, Reading};
 use crate::contract::{
     Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Listed, Needs, Problem, ProblemClass,
     Report, Request, Response, Snapshot, State, TransferOrder, TransferState, TriggerState,
-    side_blobs, types,
+    response, to_http,
 };
 use crate::egress::direct::through;
 use crate::egress::{
@@ -227,8 +228,9 @@ impl ElectionComponent {
             let (files,): (Vec<String>,) = self.call(&self.functions.files, ()).await?;
             let _ = self.files.set(files);
         }
-        let (answer,): (Result<Needs, Vec<Complaint>>,) =
+        let (answer,): (Result<types::Needs, Vec<types::Complaint>>,) =
             self.call(&self.functions.check, ()).await?;
+        let answer: Result<Needs, Vec<Complaint>> = answer.across();
         let needs = answer.map_err(CheckError::Settings)?;
         let mut allow = AllowList::default();
         for origin in &needs.origins {
@@ -296,12 +298,13 @@ impl ElectionComponent {
             // It counts on from here by its clock. Were that read again, a freeze in between would make its present too
             // early for good, and a follower would take a beat for older than it is.
             self.begins.store(nanoseconds(now.saturating_sub(ahead)), Ordering::Relaxed);
-            (state, nanoseconds(began), nanoseconds(ahead), event)
+            (state, nanoseconds(began), nanoseconds(ahead), event.map(bindings::event))
         };
         let result = self.call_at(place, &self.functions.step, arguments).await;
         self.begins.store(0, Ordering::Relaxed);
-        let mut report: types::Report = match result {
-            Ok((report,)) => report,
+        let result: Result<(types::Report,), _> = result;
+        let mut report: Report = match result {
+            Ok((report,)) => report.across(),
             Err(error) => {
                 self.last().failed();
                 return Err(error);
@@ -310,25 +313,7 @@ impl ElectionComponent {
         self.last().reported(&report, began, self.clock.now());
         self.last().count(&report, &self.engine);
         count_from_earlier(&mut report, late);
-        Ok(Report {
-            state: State::new(report.state),
-            role: report.role,
-            ending: report.ending,
-            renewed: report.renewed,
-            last_will: report.last_will.map(Request::of),
-            wind_down: report.wind_down,
-            wind_down_limit: report.wind_down_limit.map(Duration::from_nanos),
-            successor: report.successor,
-            promise: report.promise.map(Duration::from_nanos),
-            turns: report.turns,
-            candidates: report.candidates,
-            run: report.run,
-            background: report.background.map(Request::of),
-            problems: report.problems,
-            exchanges: report.exchanges,
-            service_time: report.service_time,
-            again_in: Duration::from_nanos(report.again_in),
-        })
+        Ok(report)
     }
 
     /// Sends a request of a report, to where the component may send requests itself.
@@ -339,19 +324,19 @@ impl ElectionComponent {
     pub async fn send(&self, request: Request) -> Result<Response, Failure> {
         let within = request.timeout;
         let failed = |kind, detail: &dyn fmt::Display| Failure { kind, detail: detail.to_string() };
-        let request = request.to_http().map_err(|error| failed(FailureKind::Other, &error))?;
+        let request = to_http(&request).map_err(|error| failed(FailureKind::Other, &error))?;
         let _place = self.engine.beside(self.urgency(self.clock.now())).await;
         let answer = match (&self.surroundings, self.granted.get()) {
             (Some(surroundings), _) => {
                 match timeout(within, surroundings.network.send(request)).await {
-                    Ok(answer) => answer.map_err(|failure| failure.into()),
+                    Ok(answer) => answer.map_err(Failure::from),
                     Err(_) => Err(failed(FailureKind::Timeout, &"")),
                 }
             }
-            (None, Some(gate)) => through(gate, request, within).await.map_err(Into::into),
+            (None, Some(gate)) => through(gate, request, within).await,
             (None, None) => Err(failed(FailureKind::Denied, &"")),
         }?;
-        Ok(answer.into())
+        Ok(response(answer))
     }
 
     /// A step begins that was asked for at that instant. No harm comes of a late one in which it leaves.
@@ -398,7 +383,7 @@ impl ElectionComponent {
         request: side_blobs::Request,
         limit: Option<Duration>,
     ) -> Result<Result<side_blobs::Answer, Problem>, ComponentError> {
-        type Told = (Vec<u8>, Result<side_blobs::Answer, Problem>);
+        type Told = (Vec<u8>, Result<side_blobs::Answer, types::Problem>);
         let session = self.session().clone();
         let session = session.as_ref().map(State::as_bytes);
         let place = self.engine.place(Urgency::Member).await;
@@ -413,8 +398,8 @@ impl ElectionComponent {
             }));
         };
         let ((session, answer),): (Told,) = told?;
-        *self.session() = Some(State::new(session));
-        Ok(answer)
+        *self.session() = Some(session.into());
+        Ok(answer.across())
     }
 
     /// The request that deletes a blob beside the election's if it is still that version, for a process that outlives this
@@ -430,7 +415,7 @@ impl ElectionComponent {
         let arguments = || (session, nanoseconds(self.clock.now()), suffix, tag);
         let (prepared,): (Option<types::Request>,) =
             self.call_at(place, &self.functions.prepare, arguments).await?;
-        Ok(prepared.map(Request::of))
+        Ok(prepared.across())
     }
 
     fn session(&self) -> MutexGuard<'_, Option<State>> {
@@ -447,9 +432,9 @@ impl ElectionComponent {
     ///
     /// The inner one when the service could not be asked.
     pub async fn inspect(&self) -> Result<Result<Snapshot, Problem>, ComponentError> {
-        let (answer,): (Result<Snapshot, Problem>,) =
+        let (answer,): (Result<types::Snapshot, types::Problem>,) =
             self.call(&self.functions.inspect, ()).await?;
-        Ok(answer)
+        Ok(answer.across())
     }
 
     /// The candidates that were seen lately, those seen last first.
@@ -458,9 +443,9 @@ impl ElectionComponent {
     ///
     /// The inner one when the service could not be asked.
     pub async fn candidates(&self) -> Result<Result<Vec<Listed>, Problem>, ComponentError> {
-        let (answer,): (Result<Vec<Listed>, Problem>,) =
+        let (answer,): (Result<Vec<types::Listed>, types::Problem>,) =
             self.call(&self.functions.candidates, ()).await?;
-        Ok(answer)
+        Ok(answer.across())
     }
 
     /// Asks for a turn outside the schedule, by a trigger of that id, or tells what became of it. An `id` is 1 to 64
@@ -476,9 +461,9 @@ impl ElectionComponent {
         id: &str,
         place: bool,
     ) -> Result<Result<TriggerState, Problem>, ComponentError> {
-        let (answer,): (Result<TriggerState, Problem>,) =
+        let (answer,): (Result<types::TriggerState, types::Problem>,) =
             self.call(&self.functions.trigger, (id, place)).await?;
-        Ok(answer)
+        Ok(answer.across())
     }
 
     /// Places an order to give the leadership up, or says what became of it. The first call has no term, and places it; it
@@ -492,9 +477,9 @@ impl ElectionComponent {
         order: &TransferOrder,
         place: bool,
     ) -> Result<Result<TransferState, Problem>, ComponentError> {
-        let (answer,): (Result<TransferState, Problem>,) =
-            self.call(&self.functions.transfer, (order.clone(), place)).await?;
-        Ok(answer)
+        let (answer,): (Result<types::TransferState, types::Problem>,) =
+            self.call(&self.functions.transfer, (order.clone().across(), place)).await?;
+        Ok(answer.across())
     }
 
     /// Breaks the lease, whoever holds it, after at most `period` (whole seconds, up to 60), or
@@ -512,9 +497,9 @@ impl ElectionComponent {
         period: Option<Duration>,
     ) -> Result<Result<Duration, Problem>, ComponentError> {
         let period = period.map(nanoseconds);
-        let (answer,): (Result<u64, Problem>,) =
+        let (answer,): (Result<u64, types::Problem>,) =
             self.call(&self.functions.break_lease, (period,)).await?;
-        Ok(answer.map(Duration::from_nanos))
+        Ok(answer.across())
     }
 
     /// How many instances wait for a call.

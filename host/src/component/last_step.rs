@@ -1,8 +1,7 @@
 //! What the host knows of a candidate by its newest step: how urgent the next one is, and whether it comes too late.
 
 use super::engine::{Engine, Leads};
-use crate::contract::{Role, types};
-use crate::span::nanoseconds;
+use crate::contract::{Report, Role};
 use std::time::Duration;
 
 /// A step of a candidate with a lease comes too late when it begins later than this, and than an eighth of the time that was left
@@ -40,8 +39,8 @@ impl LastStep {
     }
 
     /// It began at that instant and came to this report, which was there at `over`.
-    pub(super) fn reported(&mut self, report: &types::Report, began: Duration, over: Duration) {
-        let after = |nanoseconds| began.saturating_add(Duration::from_nanos(nanoseconds));
+    pub(super) fn reported(&mut self, report: &Report, began: Duration, over: Duration) {
+        let after = |span| began.saturating_add(span);
         let holds_for = match &report.role {
             Role::Leading(leadership) => Some(leadership.valid_for),
             _ => report.wins_within,
@@ -52,7 +51,7 @@ impl LastStep {
     }
 
     /// Counts the candidate among the leaders on `engine` if it leads by this report.
-    pub(super) fn count(&mut self, report: &types::Report, engine: &Engine) {
+    pub(super) fn count(&mut self, report: &Report, engine: &Engine) {
         self.leads = match report.role {
             Role::Leading(_) => self.leads.take().or_else(|| Some(engine.leads())),
             _ => None,
@@ -66,9 +65,8 @@ impl LastStep {
 }
 
 /// Counts what a report counts from the instant of its step from one that was `by` earlier.
-pub(super) fn count_from_earlier(report: &mut types::Report, by: Duration) {
-    let by = nanoseconds(by);
-    let later = |span: &mut u64| *span = span.saturating_add(by);
+pub(super) fn count_from_earlier(report: &mut Report, by: Duration) {
+    let later = |span: &mut Duration| *span = span.saturating_add(by);
     if let Role::Leading(leadership) = &mut report.role {
         later(&mut leadership.valid_for);
     }
@@ -84,50 +82,26 @@ pub(super) fn count_from_earlier(report: &mut types::Report, by: Duration) {
     later(&mut report.again_in);
     // It is the time at that instant.
     if let Some(time) = &mut report.service_time {
-        *time = time.saturating_sub(by);
+        *time = time.minus(by);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::{Leadership, Timestamp};
 
     const MS: Duration = Duration::from_millis(1);
     const ZERO: Duration = Duration::ZERO;
 
     fn after(role: Role, began: Duration, over: Duration) -> LastStep {
         let mut step = LastStep::default();
-        let again_in = 4_000 * 1_000_000;
-        let report = types::Report { role, again_in, ..report() };
-        step.reported(&report, began, over);
+        step.reported(&Report::of(role, 4_000 * MS), began, over);
         step
     }
 
-    fn report() -> types::Report {
-        types::Report {
-            state: Vec::new(),
-            role: Role::Undecided,
-            wins_within: None,
-            ending: None,
-            renewed: false,
-            last_will: None,
-            wind_down: false,
-            wind_down_limit: None,
-            successor: None,
-            promise: None,
-            turns: None,
-            candidates: None,
-            run: None,
-            background: None,
-            problems: Vec::new(),
-            exchanges: Vec::new(),
-            service_time: None,
-            again_in: 0,
-        }
-    }
-
     fn leading() -> Role {
-        Role::Leading(types::Leadership { term: 7, valid_for: 12_000 * 1_000_000 })
+        Role::Leading(Leadership { term: 7, valid_for: 12_000 * MS })
     }
 
     #[test]
@@ -150,28 +124,26 @@ mod tests {
 
     #[test]
     fn a_report_of_a_step_that_began_late_counts_from_when_it_was_asked_for() {
-        let mut report = types::Report {
-            role: leading(),
-            wind_down_limit: Some(5_000_000_000),
-            service_time: Some(1_795_000_003_000_000_000),
-            again_in: 4_000_000_000,
-            ..report()
+        let mut report = Report {
+            wind_down_limit: Some(5_000 * MS),
+            service_time: Some(Timestamp(1_795_000_003_000_000_000)),
+            ..Report::of(leading(), 4_000 * MS)
         };
         count_from_earlier(&mut report, 3_000 * MS);
         let Role::Leading(leadership) = report.role else { unreachable!() };
-        assert_eq!(leadership.valid_for, 15_000 * 1_000_000);
-        assert_eq!(report.wind_down_limit, Some(8_000_000_000));
+        assert_eq!(leadership.valid_for, 15_000 * MS);
+        assert_eq!(report.wind_down_limit, Some(8_000 * MS));
         // The clock showed this 3 s before the step began.
-        assert_eq!(report.service_time, Some(1_795_000_000_000_000_000));
-        assert_eq!(report.again_in, 7_000_000_000);
+        assert_eq!(report.service_time, Some(Timestamp(1_795_000_000_000_000_000)));
+        assert_eq!(report.again_in, 7_000 * MS);
     }
 
     #[test]
     fn who_has_acquired_the_lease_is_as_urgent_as_a_leader() {
-        let wins_within = Some(12_000 * 1_000_000);
         let mut step = LastStep::default();
-        let again_in = 1_000 * 1_000_000;
-        step.reported(&types::Report { wins_within, again_in, ..report() }, 100 * MS, 200 * MS);
+        let report = Report::of(Role::Undecided, 1_000 * MS);
+        let report = Report { wins_within: Some(12_000 * MS), ..report };
+        step.reported(&report, 100 * MS, 200 * MS);
         assert_eq!(step.holds_until, Some(12_100 * MS));
         assert_eq!(step.began(1_100 * MS, 2_400 * MS), None);
         assert_eq!(step.began(1_100 * MS, 2_500 * MS), Some(1_400 * MS));

@@ -1,6 +1,7 @@
 //! WebAssembly: the engine, and the election component on it.
 
 mod alarm;
+pub(crate) mod bindings;
 mod cache;
 mod compiled;
 mod context;
@@ -20,6 +21,7 @@ mod surroundings;
 #[cfg(test)]
 mod tests;
 mod ticker;
+mod wasi_http;
 
 pub(crate) use compiled::Kept;
 pub(crate) use context::{Context, Grant, store};

@@ -172,7 +172,7 @@ async fn an_event_of_a_step_that_could_not_be_made_comes_first_in_the_next_one()
     write(&store.connection_string());
     let done = component.step(Some(&undone.state), clock.now(), None).await.unwrap();
     assert!(done.problems.is_empty(), "{:?}", done.problems);
-    let asked: Vec<_> = done.exchanges.iter().map(|exchange| exchange.what.as_str()).collect();
+    let asked: Vec<_> = done.exchanges.iter().map(|exchange| exchange.what.name()).collect();
     assert_eq!(asked, ["read blob", "read candidates"], "it was paused");
 
     write("AccountName=");

@@ -1,41 +1,39 @@
 //! The difference between this machine's clock and the service's.
 
-use super::Report;
-use super::wall;
-use crate::span::nanoseconds;
+use super::{Report, Timestamp, wall};
 use std::fmt;
 use std::time::Duration;
 use tenure_core::format_duration;
 
-const SECOND: u64 = 1_000_000_000;
+const SECOND: Duration = Duration::from_secs(1);
 
 /// A smaller difference is not reported: the service's own clock may be as far off.
-const TOLERATED: u64 = 2 * SECOND;
+const TOLERATED: Duration = Duration::from_secs(2);
 
 /// A difference between this machine's clock and the service's that is worth reporting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockDifference {
-    nanoseconds: u64,
+    by: Duration,
     is_behind: bool,
 }
 
 impl ClockDifference {
     /// Compares the service's time, which may be up to a second too early, with this machine's time just before and
-    /// just after it was learnt. All are in nanoseconds since 1970. None: they differ by at most 2 s.
+    /// just after it was learnt. None: they differ by at most 2 s.
     #[must_use]
-    pub fn new(service: u64, before: u64, after: u64) -> Option<Self> {
-        let behind = service.saturating_sub(after);
-        let ahead = before.saturating_sub(service.saturating_add(SECOND));
-        let (nanoseconds, is_behind) = if behind > ahead { (behind, true) } else { (ahead, false) };
-        (nanoseconds > TOLERATED).then_some(Self { nanoseconds, is_behind })
+    pub fn new(service: Timestamp, before: Timestamp, after: Timestamp) -> Option<Self> {
+        let behind = service.since(after);
+        let ahead = before.since(service.plus(SECOND));
+        let (by, is_behind) = if behind > ahead { (behind, true) } else { (ahead, false) };
+        (by > TOLERATED).then_some(Self { by, is_behind })
     }
 
     /// An instant of this machine's clock, by the service's clock.
     #[must_use]
-    pub fn corrected(&self, instant: u64) -> u64 {
+    pub fn corrected(&self, instant: Timestamp) -> Timestamp {
         match self.is_behind {
-            true => instant.saturating_add(self.nanoseconds),
-            false => instant.saturating_sub(self.nanoseconds),
+            true => instant.plus(self.by),
+            false => instant.minus(self.by),
         }
     }
 }
@@ -52,12 +50,11 @@ impl ServiceTime {
     /// nothing.
     pub fn update(&mut self, report: &Report, ago: Duration) {
         let Some(service) = report.service_time else { return };
-        let service = service.saturating_add(nanoseconds(ago));
-        self.difference = ClockDifference::new(service, wall(), wall());
+        self.difference = ClockDifference::new(service.plus(ago), wall(), wall());
     }
 
-    /// Returns the time in nanoseconds since 1970: this machine's, corrected by the difference.
-    pub fn now(&self) -> u64 {
+    /// Returns the time: this machine's, corrected by the difference.
+    pub fn now(&self) -> Timestamp {
         self.difference.map_or_else(wall, |difference| difference.corrected(wall()))
     }
 }
@@ -65,8 +62,10 @@ impl ServiceTime {
 impl fmt::Display for ClockDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Rounded, since it is known to a second only.
-        let unit = if self.nanoseconds >= 120 * SECOND { 60 * SECOND } else { SECOND };
-        let rounded = Duration::from_nanos((self.nanoseconds + unit / 2) / unit * unit);
+        let unit = if self.by >= 120 * SECOND { 60 } else { 1 };
+        let rounded = Duration::from_secs(
+            (self.by + SECOND * unit / 2).as_secs() / u64::from(unit) * u64::from(unit),
+        );
         let relation = if self.is_behind { "behind" } else { "ahead of" };
         write!(
             f,
@@ -84,15 +83,18 @@ mod tests {
     /// The service's dates are whole seconds.
     #[test]
     fn a_difference_that_is_certainly_above_two_seconds_is_reported() {
-        let now = 1_795_000_000 * SECOND;
+        let now = Timestamp(1_795_000_000_000_000_000);
+        let nanosecond = Duration::from_nanos(1);
+        let later = |seconds: u32| now.plus(seconds * SECOND);
+        let earlier = |seconds: u32| now.minus(seconds * SECOND);
         for (before, after, words) in [
             (now, now, None),
-            (now + 3 * SECOND, now + 3 * SECOND, None),
-            (now + 3 * SECOND + 1, now + 4 * SECOND, Some("2s ahead of")),
-            (now - 5 * SECOND, now - 2 * SECOND, None),
-            (now - 5 * SECOND, now - 2 * SECOND - 1, Some("2s behind")),
-            (now - 1_200 * SECOND, now - 1_199 * SECOND, Some("20m behind")),
-            (now + 3_601 * SECOND, now + 3_601 * SECOND, Some("1h ahead of")),
+            (later(3), later(3), None),
+            (later(3).plus(nanosecond), later(4), Some("2s ahead of")),
+            (earlier(5), earlier(2), None),
+            (earlier(5), earlier(2).minus(nanosecond), Some("2s behind")),
+            (earlier(1_200), earlier(1_199), Some("20m behind")),
+            (later(3_601), later(3_601), Some("1h ahead of")),
         ] {
             let found = ClockDifference::new(now, before, after);
             let text = found.map(|found| found.to_string());
@@ -101,7 +103,7 @@ mod tests {
             if let Some(found) = found {
                 // The service's time lay within that second when it was learnt.
                 let (before, after) = (found.corrected(before), found.corrected(after));
-                assert!(before <= now + SECOND && after >= now, "{found:?}");
+                assert!(before <= later(1) && after >= now, "{found:?}");
             }
         }
     }

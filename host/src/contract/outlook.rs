@@ -1,9 +1,8 @@
 //! How the turns of an election went, and when the next one comes, as people and programs are told.
 
-use super::rfc3339;
-use super::types::{Ended, Outcome, Turns};
-use crate::span::nanoseconds;
-use chrono::{DateTime, SecondsFormat};
+use super::{Ended, Outcome, Timestamp, Turns};
+use crate::span::milliseconds;
+use chrono::{SecondsFormat, Utc};
 use serde::Serialize;
 use tenure_core::{Schedule, Zone};
 
@@ -79,19 +78,19 @@ pub struct ComingTurn {
 }
 
 impl Outlook {
-    /// What `turns` are at `now`, in nanoseconds since 1970.
+    /// What `turns` are at `now`.
     #[must_use]
-    pub fn at(now: u64, turns: &Turns) -> Self {
+    pub fn at(now: Timestamp, turns: &Turns) -> Self {
         let zone = turns.schedule.as_deref().and_then(Schedule::described);
         let zone = zone.map_or(Zone::UTC, |(_, zone)| zone);
         let ended_turn = |ended: Ended| EndedTurn {
-            slot: rfc3339(ended.slot),
+            slot: ended.slot.to_rfc3339(),
             triggered: ended.triggered,
             local: local(ended.slot, zone),
-            outcome: outcome_name(ended.outcome),
-            ended: Some(rfc3339(ended.at)),
-            ago_ms: Some(millis(now.saturating_sub(ended.at))),
-            took_ms: ended.took.map(millis),
+            outcome: ended.end.outcome.name(),
+            ended: Some(ended.end.at.to_rfc3339()),
+            ago_ms: Some(milliseconds(now.since(ended.end.at))),
+            took_ms: ended.end.took.map(milliseconds),
             candidate: None,
             reason: None,
         };
@@ -104,20 +103,20 @@ impl Outlook {
             _ => ended_turn(ended),
         };
         let ends = [turns.last_success, turns.last_failure];
-        let newest = ends.into_iter().flatten().max_by_key(|ended| (ended.at, ended.slot));
+        let newest = ends.into_iter().flatten().max_by_key(|ended| (ended.end.at, ended.slot));
         // Work that lasted as long as its leadership has an outcome, but is neither the last success nor the last failure.
         let earlier =
-            |ended: Ended, slot| ended.slot < slot && (!ended.triggered || ended.at < slot);
+            |ended: Ended, slot| ended.slot < slot && (!ended.triggered || ended.end.at < slot);
         let alone = turns.finished.as_ref().filter(|finished| {
             ends.into_iter().flatten().all(|ended| earlier(ended, finished.slot))
         });
         let last_turn = match alone {
             None => newest.map(detailed),
             Some(finished) => Some(EndedTurn {
-                slot: rfc3339(finished.slot),
+                slot: finished.slot.to_rfc3339(),
                 triggered: false,
                 local: local(finished.slot, zone),
-                outcome: outcome_name(finished.outcome),
+                outcome: finished.outcome.name(),
                 ended: None,
                 ago_ms: None,
                 took_ms: None,
@@ -130,18 +129,18 @@ impl Outlook {
                 // Its last attempt failed, and there is no other one.
                 Some(failure)
                     if abandoned(turns, failure.triggered) == Some(failure.slot)
-                        && last.outcome == outcome_name(failure.outcome) =>
+                        && last.outcome == failure.end.outcome.name() =>
                 {
-                    EndedTurn { outcome: outcome_name(Outcome::Abandoned), ..last }
+                    EndedTurn { outcome: Outcome::Abandoned.name(), ..last }
                 }
                 _ => last,
             }),
             last_success: turns.last_success.map(detailed),
             last_failure: turns.last_failure.map(detailed),
             next_turn: turns.next.map(|next| ComingTurn {
-                slot: rfc3339(next.slot),
+                slot: next.slot.to_rfc3339(),
                 local: local(next.at, zone),
-                in_ms: millis(next.at.saturating_sub(now)),
+                in_ms: milliseconds(next.at.since(now)),
             }),
         }
     }
@@ -149,7 +148,7 @@ impl Outlook {
     /// How an election with these turns fares that can be seen, and that somebody leads or nobody.
     #[must_use]
     pub fn fares(&self, is_led: bool) -> Fares {
-        let succeeded = outcome_name(Outcome::Succeeded);
+        let succeeded = Outcome::Succeeded.name();
         match &self.last_turn {
             _ if !is_led => Fares::NobodyLeads,
             Some(last) if last.outcome != succeeded => Fares::LastTurnFailed,
@@ -171,7 +170,7 @@ impl Outlook {
 }
 
 /// The slot of the newest turn of the schedule, or for a trigger, if it was abandoned.
-fn abandoned(turns: &Turns, triggered: bool) -> Option<u64> {
+fn abandoned(turns: &Turns, triggered: bool) -> Option<Timestamp> {
     let (slot, outcome) = match triggered {
         true => turns.triggered.as_ref().map(|newest| (newest.slot, newest.outcome))?,
         false => turns.finished.as_ref().map(|finished| (finished.slot, Some(finished.outcome)))?,
@@ -180,51 +179,34 @@ fn abandoned(turns: &Turns, triggered: bool) -> Option<u64> {
 }
 
 /// An instant with the offset and the name of a zone, as RFC 9557 has it.
-pub(crate) fn local(nanoseconds: u64, zone: Zone) -> String {
+pub(crate) fn local(instant: Timestamp, zone: Zone) -> String {
     if zone == Zone::UTC {
-        return rfc3339(nanoseconds);
+        return instant.to_rfc3339();
     }
-    let time = DateTime::from_timestamp_nanos(i64::try_from(nanoseconds).unwrap_or(i64::MAX));
-    let time = time.with_timezone(&zone).fixed_offset();
+    let time = instant.to_date().with_timezone(&zone).fixed_offset();
     format!("{}[{}]", time.to_rfc3339_opts(SecondsFormat::AutoSi, false), zone.name())
 }
 
-fn millis(nanoseconds: u64) -> u64 {
-    nanoseconds / 1_000_000
-}
-
-/// This machine's time of day, in nanoseconds since 1970.
-pub(crate) fn wall() -> u64 {
-    nanoseconds(std::time::UNIX_EPOCH.elapsed().unwrap_or_default())
-}
-
-/// The name of an outcome, as the WIT spells it.
-#[must_use]
-pub fn outcome_name(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Succeeded => "succeeded",
-        Outcome::Failed => "failed",
-        Outcome::Trapped => "trapped",
-        Outcome::TimedOut => "timed-out",
-        Outcome::CutOff => "cut-off",
-        Outcome::Abandoned => "abandoned",
-        Outcome::NotStarted => "not-started",
-    }
+/// This machine's time of day.
+pub(crate) fn wall() -> Timestamp {
+    Timestamp::from_date(Utc::now())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::types::{Finished, NextTurn};
+    use super::super::{End, Finished, NextTurn};
     use super::*;
+    use std::time::Duration;
 
-    const SECOND: u64 = 1_000_000_000;
+    const SECOND: Duration = Duration::from_secs(1);
+    const DAY: Duration = Duration::from_secs(86_400);
     /// 2026-03-28T02:00:00Z: the clocks of Berlin go forward the night after.
-    const SLOT: u64 = 1_774_663_200 * SECOND;
-    const DAY: u64 = 86_400 * SECOND;
+    const SLOT: Timestamp = Timestamp(1_774_663_200_000_000_000);
 
-    fn ended(slot: u64, outcome: Outcome) -> Ended {
-        let (at, took) = (slot + 12_345_000_000, Some(12_300_000_000));
-        Ended { slot, triggered: false, outcome, at, took }
+    fn ended(slot: Timestamp, outcome: Outcome) -> Ended {
+        let took = Some(Duration::from_millis(12_300));
+        let at = slot.plus(Duration::from_millis(12_345));
+        Ended { slot, triggered: false, end: End { outcome, at, took } }
     }
 
     fn turns() -> Turns {
@@ -233,20 +215,20 @@ mod tests {
             last_slot: None,
             finished: Some(Finished { slot: SLOT, outcome: Outcome::Failed }),
             triggered: None,
-            last_success: Some(ended(SLOT - DAY, Outcome::Succeeded)),
+            last_success: Some(ended(SLOT.minus(DAY), Outcome::Succeeded)),
             last_failure: Some(ended(SLOT, Outcome::Failed)),
             failure_detail: None,
             missed: None,
             next: Some(NextTurn {
-                slot: SLOT + DAY - 3_600 * SECOND,
-                at: SLOT + DAY - 3_540 * SECOND,
+                slot: SLOT.plus(DAY - 3_600 * SECOND),
+                at: SLOT.plus(DAY - 3_540 * SECOND),
             }),
         }
     }
 
     #[test]
     fn times_are_those_of_the_schedules_zone() {
-        let outlook = Outlook::at(SLOT + 60 * SECOND, &turns());
+        let outlook = Outlook::at(SLOT.plus(60 * SECOND), &turns());
         let last = outlook.last_turn.clone().unwrap();
         assert_eq!(Some(&last), outlook.last_failure.as_ref());
         assert_eq!(last.slot, "2026-03-28T02:00:00Z");
@@ -263,16 +245,19 @@ mod tests {
         assert_eq!(next.slot, "2026-03-29T01:00:00Z");
         assert_eq!(next.local, "2026-03-29T03:01:00+02:00[Europe/Berlin]", "with its jitter");
         assert_eq!(next.in_ms, 82_800_000);
-        assert_eq!(Outlook::at(SLOT + 61 * SECOND, &turns()).timeless(), outlook.timeless());
-        let overdue = Outlook::at(SLOT + 2 * DAY, &turns());
+        assert_eq!(Outlook::at(SLOT.plus(61 * SECOND), &turns()).timeless(), outlook.timeless());
+        let overdue = Outlook::at(SLOT.plus(2 * DAY), &turns());
         assert_eq!(overdue.next_turn.unwrap().in_ms, 0);
         let every = Turns { schedule: Some("every 1d".to_owned()), ..turns() };
-        assert_eq!(Outlook::at(0, &every).last_turn.unwrap().local, "2026-03-28T02:00:00Z");
+        assert_eq!(
+            Outlook::at(Timestamp(0), &every).last_turn.unwrap().local,
+            "2026-03-28T02:00:00Z"
+        );
     }
 
     #[test]
     fn the_worst_comes_first() {
-        let failed = Outlook::at(SLOT + DAY, &turns());
+        let failed = Outlook::at(SLOT.plus(DAY), &turns());
         let well = Outlook::default();
         let fares = [Fares::NotSeen, failed.fares(false), failed.fares(true), well.fares(true)];
         use Fares::{LastTurnFailed, NobodyLeads, NotSeen, Well};
@@ -285,11 +270,11 @@ mod tests {
 
     #[test]
     fn the_last_turn_is_the_newest_whatever_is_known_of_it() {
-        let last = |turns: &Turns| Outlook::at(SLOT + DAY, turns).last_turn;
+        let last = |turns: &Turns| Outlook::at(SLOT.plus(DAY), turns).last_turn;
         let none = Turns { finished: None, last_success: None, last_failure: None, ..turns() };
         assert_eq!(last(&none), None);
         let better =
-            Turns { last_success: Some(ended(SLOT + SECOND, Outcome::Succeeded)), ..turns() };
+            Turns { last_success: Some(ended(SLOT.plus(SECOND), Outcome::Succeeded)), ..turns() };
         assert_eq!(last(&better).unwrap().outcome, "succeeded");
         let given_up = Turns {
             finished: Some(Finished { slot: SLOT, outcome: Outcome::Abandoned }),
@@ -298,16 +283,19 @@ mod tests {
         let abandoned = last(&given_up).unwrap();
         assert_eq!((abandoned.outcome, abandoned.took_ms), ("abandoned", Some(12_300)));
         // Asked for before that slot, and run after it.
-        let triggered = Ended { triggered: true, ..ended(SLOT - SECOND, Outcome::Succeeded) };
+        let triggered = Ended { triggered: true, ..ended(SLOT.minus(SECOND), Outcome::Succeeded) };
         let newest = last(&Turns { last_success: Some(triggered), last_failure: None, ..turns() });
         assert!(newest.is_some_and(|turn| turn.triggered && turn.outcome == "succeeded"));
         // Two locks within one millisecond.
-        let (early, late) = (ended(SLOT, Outcome::Failed), ended(SLOT + 1, Outcome::Succeeded));
-        let late = Ended { at: early.at, ..late };
+        let (early, late) = (
+            ended(SLOT, Outcome::Failed),
+            ended(SLOT.plus(Duration::from_nanos(1)), Outcome::Succeeded),
+        );
+        let late = Ended { end: End { at: early.end.at, ..late.end }, ..late };
         let both = Turns { last_success: Some(late), last_failure: Some(early), ..turns() };
         assert_eq!(last(&both).unwrap().outcome, "succeeded");
         // Work that lasted as long as its leadership.
-        let later = Finished { slot: SLOT + SECOND, outcome: Outcome::Succeeded };
+        let later = Finished { slot: SLOT.plus(SECOND), outcome: Outcome::Succeeded };
         let recorded = last(&Turns { finished: Some(later), ..turns() }).unwrap();
         assert_eq!((recorded.outcome, recorded.ended, recorded.took_ms), ("succeeded", None, None));
     }

@@ -1,5 +1,6 @@
 //! The body of an answer on its way to a guest.
 
+use super::Error;
 use super::budget::Charge;
 use super::permit::Permit;
 use super::place::Place;
@@ -9,12 +10,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
-use wasmtime_wasi_http::{Error, WasiBody};
 
 /// Hands the body on as it comes, up to a number of bytes, and gives up when nothing came for
 /// a time, or when the turn that asked for it is over.
 pub(super) struct Streamed {
-    inner: WasiBody,
+    inner: super::Body,
     left: u64,
     pause: Duration,
     patience: Pin<Box<Sleep>>,
@@ -33,7 +33,12 @@ pub(super) struct OfTurn {
 }
 
 impl Streamed {
-    pub(super) fn new(inner: WasiBody, most: u64, pause: Duration, turn: Option<OfTurn>) -> Self {
+    pub(super) fn new(
+        inner: super::Body,
+        most: u64,
+        pause: Duration,
+        turn: Option<OfTurn>,
+    ) -> Self {
         let patience = Box::pin(tokio::time::sleep(pause));
         let mut streamed = Self { inner, left: most, pause, patience, turn };
         if streamed.inner.is_end_stream() {
@@ -63,17 +68,17 @@ impl Body for Streamed {
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let this = &mut *self;
         if this.turn.as_ref().is_some_and(|turn| turn.permit.is_over()) {
-            return Poll::Ready(Some(Err(Error::ConnectionTerminated)));
+            return Poll::Ready(Some(Err(Error::Ended)));
         }
         match Pin::new(&mut this.inner).poll_frame(cx) {
             Poll::Pending => match this.patience.as_mut().poll(cx) {
-                Poll::Ready(()) => Poll::Ready(Some(Err(Error::ConnectionReadTimeout))),
+                Poll::Ready(()) => Poll::Ready(Some(Err(Error::AnswerTimeout))),
                 Poll::Pending => Poll::Pending,
             },
             Poll::Ready(Some(Ok(frame))) => {
                 let size = frame.data_ref().map_or(0, |data| data.len() as u64);
                 let Some(left) = this.left.checked_sub(size) else {
-                    return Poll::Ready(Some(Err(Error::HttpResponseBodySize(None))));
+                    return Poll::Ready(Some(Err(Error::AnswerTooLarge)));
                 };
                 this.left = left;
                 this.patience.as_mut().reset(Instant::now() + this.pause);

@@ -1,14 +1,13 @@
 //! Requests of the program itself, sent as those of the election component are: what is found by one holds
 //! for the other.
 
-use super::{AllowList, Answers, Clients, Gate, Policy};
+use super::{AllowList, Answers, Body, Clients, Error, Gate, Limits, Policy};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Failure, FailureKind};
 use tokio::time::timeout;
-use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 /// The largest answer, in bytes: the service's errors are a few hundred.
 const ANSWER: usize = 64 * 1024;
@@ -42,8 +41,7 @@ pub(crate) async fn through(
 ) -> Result<http::Response<Bytes>, Failure> {
     let request = request.map(as_sent);
     let exchange = async {
-        let (head, body) =
-            gate.clone().send(request, RequestOptions::default()).await?.into_parts();
+        let (head, body) = gate.clone().send(request, Limits::default()).await?.into_parts();
         Ok::<_, Error>(http::Response::from_parts(head, body.collect().await?.to_bytes()))
     };
     match timeout(within, exchange).await {
@@ -53,30 +51,21 @@ pub(crate) async fn through(
 }
 
 /// A body as a gate takes it.
-pub(crate) fn as_sent(body: Bytes) -> WasiBody {
+pub(crate) fn as_sent(body: Bytes) -> Body {
     Full::new(body).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// As the election component understands these cases. Of those of the standard, the ones that the way out of
-/// here has.
+/// As the election understands these cases.
 pub(crate) fn failure(error: Error) -> Failure {
-    let failure =
-        |kind, detail: Option<String>| Failure { kind, detail: detail.unwrap_or_default() };
-    match error {
-        Error::DnsError { rcode, .. } => failure(FailureKind::Name, rcode),
-        Error::ConnectionRefused | Error::DestinationIpUnroutable => {
-            failure(FailureKind::Connect, None)
-        }
-        Error::ConnectionTerminated => failure(FailureKind::Reset, None),
-        Error::ConnectionTimeout | Error::ConnectionReadTimeout => {
-            failure(FailureKind::Timeout, None)
-        }
-        Error::TlsAlertReceived { alert_message, .. } => failure(FailureKind::Tls, alert_message),
-        Error::HttpRequestDenied => failure(FailureKind::Denied, None),
-        Error::InternalError(Some(detail)) if detail.starts_with("TLS") => {
-            failure(FailureKind::Tls, Some(detail))
-        }
-        Error::InternalError(detail) => failure(FailureKind::Other, detail),
-        error => failure(FailureKind::Other, Some(error.to_string())),
-    }
+    let (kind, detail) = match error {
+        Error::Name(detail) => (FailureKind::Name, detail),
+        Error::NotConnected | Error::Unroutable => (FailureKind::Connect, String::new()),
+        Error::Ended => (FailureKind::Reset, String::new()),
+        Error::ConnectTimeout | Error::AnswerTimeout => (FailureKind::Timeout, String::new()),
+        Error::Alert { text, .. } => (FailureKind::Tls, text),
+        Error::Tls(_) => (FailureKind::Tls, error.to_string()),
+        Error::Denied => (FailureKind::Denied, String::new()),
+        _ => (FailureKind::Other, error.to_string()),
+    };
+    Failure { kind, detail }
 }

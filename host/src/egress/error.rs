@@ -1,4 +1,4 @@
-//! What went wrong with a request, in the words of `wasi:http`.
+//! What went wrong with a request.
 
 use super::permit::Over;
 use super::proxies::Proxy;
@@ -8,7 +8,70 @@ use std::error::Error as StdError;
 use std::io;
 use std::net::IpAddr;
 use tokio::time::error::Elapsed;
-use wasmtime_wasi_http::Error;
+
+/// What went wrong with a request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Error {
+    /// It is for no address that a request can go to.
+    #[error("the URL is not valid")]
+    InvalidUrl,
+    /// It asks for a tunnel.
+    #[error("the method is not allowed")]
+    InvalidMethod,
+    /// It may not go there, or its turn is over.
+    #[error("the request is not allowed")]
+    Denied,
+    /// Its host is an address of this machine or of its link, and is not allowed by that address.
+    #[error("the address is not allowed")]
+    Prohibited,
+    /// The name of its host could not be resolved.
+    #[error("{0}")]
+    Name(String),
+    /// Nobody accepted the connection. Nothing was sent.
+    #[error("the connection was refused")]
+    NotConnected,
+    /// There is no way to the address. Nothing was sent.
+    #[error("there is no route to the address")]
+    Unroutable,
+    /// No connection in time. Nothing was sent.
+    #[error("the connection took too long")]
+    ConnectTimeout,
+    /// The guest did not finish its request in time. Nothing was sent.
+    #[error("the request took too long")]
+    RequestTimeout,
+    /// No answer, or no further part of one, in time.
+    #[error("the answer took too long")]
+    AnswerTimeout,
+    /// The connection ended before the answer did.
+    #[error("the connection was closed")]
+    Ended,
+    /// Too many requests are under way.
+    #[error("too many requests are under way")]
+    Busy,
+    /// Its body has more than so many bytes. Nothing was sent.
+    #[error("the body of the request has more than {0} bytes")]
+    RequestTooLarge(u64),
+    /// There is no room for the head of the answer.
+    #[error("the head of the answer is too large")]
+    HeadTooLarge,
+    /// The body of the answer is too large.
+    #[error("the answer is too large")]
+    AnswerTooLarge,
+    /// The peer ended the handshake of TLS with an alert.
+    #[error("TLS: {text}")]
+    Alert {
+        /// Its number.
+        id: u8,
+        /// Its name.
+        text: String,
+    },
+    /// The certificate, or the protocol of TLS.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
 
 /// Why a connection by a name was not made.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -34,14 +97,14 @@ pub(super) fn find<E: StdError + 'static>(error: Cause<'_>) -> Option<&E> {
 /// The case that fits best; what has no case of its own keeps its text.
 pub(super) fn translate(error: Cause<'_>) -> Error {
     if find::<Over>(error).is_some() {
-        return Error::HttpRequestDenied;
+        return Error::Denied;
     }
     if matches!(find(error), Some(NotFound::Prohibited { .. })) {
-        return Error::DestinationIpProhibited;
+        return Error::Prohibited;
     }
     // Names are not resolved and connections not made then, although neither is at fault.
     if let Some(limit) = out_of_descriptors(error) {
-        return Error::InternalError(Some(limit));
+        return Error::Other(limit);
     }
     if let Some(tls) = find::<rustls::Error>(error) {
         return translate_tls(tls);
@@ -49,7 +112,7 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
     let pooled = find::<reqwest::Error>(error);
     let is_unresolved = matches!(find(error), Some(NotFound::Unresolved(_)));
     if is_unresolved || pooled.is_some_and(reqwest::Error::is_dns) {
-        return Error::DnsError { rcode: Some(innermost(error)), info_code: None };
+        return Error::Name(innermost(error));
     }
     // One that wraps another says less than that.
     let mut kinds = causes(error).filter_map(|cause| cause.downcast_ref()).map(io::Error::kind);
@@ -61,12 +124,12 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
         || pooled.is_some_and(reqwest::Error::is_timeout)
     {
         return match connecting {
-            true => Error::ConnectionTimeout,
-            false => Error::ConnectionReadTimeout,
+            true => Error::ConnectTimeout,
+            false => Error::AnswerTimeout,
         };
     }
     match io {
-        Some(io::ErrorKind::ConnectionRefused) if connecting => Error::ConnectionRefused,
+        Some(io::ErrorKind::ConnectionRefused) if connecting => Error::NotConnected,
         // Of a connection that there is, all of them say the same: what was written may have arrived. For a turn it
         // matters whether it may. For the election it does not, and people are told what happened.
         Some(
@@ -76,13 +139,13 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
             | io::ErrorKind::BrokenPipe
             | io::ErrorKind::UnexpectedEof,
         ) => match connecting && pooled.is_none() {
-            true => Error::ConnectionRefused,
-            false => Error::ConnectionTerminated,
+            true => Error::NotConnected,
+            false => Error::Ended,
         },
         Some(io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable) => {
             match connecting {
-                true => Error::DestinationIpUnroutable,
-                false => Error::ConnectionTerminated,
+                true => Error::Unroutable,
+                false => Error::Ended,
             }
         }
         _ => translate_rest(error),
@@ -125,7 +188,7 @@ pub(super) fn translate_proxied(error: &reqwest::Error, proxy: &Proxy) -> Error 
     }
     let Proxy { variable, address } = proxy;
     let why = innermost(error);
-    Error::InternalError(Some(format!("through the proxy {address} of {variable}: {why}")))
+    Error::Other(format!("through the proxy {address} of {variable}: {why}"))
 }
 
 fn translate_rest(error: Cause<'_>) -> Error {
@@ -134,23 +197,20 @@ fn translate_rest(error: Cause<'_>) -> Error {
         error.is_incomplete_message() || error.is_closed() || error.is_canceled()
     };
     match find::<hyper::Error>(error).is_some_and(ended) {
-        true => Error::ConnectionTerminated,
-        false => Error::InternalError(Some(innermost(error))),
+        true => Error::Ended,
+        false => Error::Other(innermost(error)),
     }
 }
 
 fn translate_tls(error: &rustls::Error) -> Error {
     match error {
         rustls::Error::InvalidCertificate(bad) if is_of_authority(bad) => {
-            Error::InternalError(Some(format!("TLS: {OF_AUTHORITY}")))
+            Error::Tls(OF_AUTHORITY.to_owned())
         }
-        // The reason is what people need, and only this case carries a text.
-        rustls::Error::InvalidCertificate(_) => Error::InternalError(Some(format!("TLS: {error}"))),
-        rustls::Error::AlertReceived(alert) => Error::TlsAlertReceived {
-            alert_id: Some(u8::from(*alert)),
-            alert_message: Some(format!("{alert:?}")),
-        },
-        _ => Error::InternalError(Some(format!("TLS: {error}"))),
+        rustls::Error::AlertReceived(alert) => {
+            Error::Alert { id: u8::from(*alert), text: format!("{alert:?}") }
+        }
+        _ => Error::Tls(error.to_string()),
     }
 }
 
@@ -182,9 +242,7 @@ mod tests {
             (rustix::io::Errno::NFILE, "this machine has"),
         ] {
             let limit = io::Error::from_raw_os_error(code.raw_os_error());
-            let Error::InternalError(Some(told)) = translate(&io::Error::other(limit)) else {
-                panic!("{code}")
-            };
+            let Error::Other(told) = translate(&io::Error::other(limit)) else { panic!("{code}") };
             assert!(told.starts_with(whose) && told.contains("ulimit -n"), "{told}");
         }
     }

@@ -1,16 +1,16 @@
 //! The one way out: every request of a guest passes here.
 
 use super::body::{OfTurn, Streamed};
-use super::budget::{Budget, CHUNK, Charge, Charged, OPEN_BODY, weight};
+use super::budget::{Budget, Charge, Charged, OPEN_BODY, weight};
 use super::client::CONNECT;
 use super::error::{NotFound, find, translate, translate_proxied};
 use super::permit::Permit;
 use super::place::Place;
 use super::turn::{Connections, Courier, Queued, READ_AHEAD};
-use super::{AllowList, Clients};
+use super::{AllowList, Body, Clients, Error};
 use bytes::Bytes;
 use http::Method;
-use http_body::Body;
+use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
 use hyper::upgrade::OnUpgrade;
 use reqwest::Url;
@@ -18,7 +18,6 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
-use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 /// The largest body of a request, in bytes. It is collected before the request is sent, so that a
 /// guest that stops halfway has sent nothing.
@@ -49,6 +48,17 @@ pub(crate) enum Answers {
     Streamed(u64),
 }
 
+/// The longest that a guest lets the parts of a request take. None: as long as its policy allows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limits {
+    /// Until there is a connection.
+    pub connect: Option<Duration>,
+    /// From then on, until the head of the answer is there.
+    pub first_byte: Option<Duration>,
+    /// Between two parts of the answer.
+    pub between_bytes: Option<Duration>,
+}
+
 /// The outgoing HTTP of one guest call.
 #[derive(Clone)]
 pub(crate) struct Gate {
@@ -63,8 +73,6 @@ enum Way {
     Pooled(Arc<Clients>),
     Turn(Arc<Courier>),
 }
-
-type Answer = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
 
 impl Gate {
     /// Over connections that outlast the call.
@@ -87,9 +95,9 @@ impl Gate {
     /// Takes its place in the queue in this call, and sends when the future is driven.
     pub(crate) fn send(
         self,
-        request: http::Request<WasiBody>,
-        options: RequestOptions,
-    ) -> impl Future<Output = Result<http::Response<WasiBody>, Error>> {
+        request: http::Request<Body>,
+        limits: Limits,
+    ) -> impl Future<Output = Result<http::Response<Body>, Error>> {
         // It is the host's from here on, and may wait for long.
         let line = request.method().as_str().len() + request.uri().to_string().len();
         let head = self.budget.charge(line + weight(request.headers()));
@@ -99,49 +107,46 @@ impl Gate {
             Way::Pooled(_) => None,
             Way::Turn(courier) => Some(courier.queue()),
         };
-        self.send_queued(charges, queued, request, options)
+        self.send_queued(charges, queued, request, limits)
     }
 
     async fn send_queued(
         self,
         charges: Option<(Charge, Charge)>,
         queued: Option<Queued>,
-        request: http::Request<WasiBody>,
-        options: RequestOptions,
-    ) -> Result<http::Response<WasiBody>, Error> {
+        request: http::Request<Body>,
+        limits: Limits,
+    ) -> Result<http::Response<Body>, Error> {
         let policy = &*self.policy;
-        let url =
-            Url::parse(&request.uri().to_string()).map_err(|_| Error::HttpRequestUriInvalid)?;
+        let url = Url::parse(&request.uri().to_string()).map_err(|_| Error::InvalidUrl)?;
         // The client would make a header of it.
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Error::HttpRequestUriInvalid);
+            return Err(Error::InvalidUrl);
         }
         // A tunnel is no request: nothing in it would have the term.
         if request.method() == Method::CONNECT {
-            return Err(Error::HttpRequestMethodInvalid);
+            return Err(Error::InvalidMethod);
         }
         if !policy.allow.allows(&url) {
             (self.tell)(policy.allow.refusal(&url));
-            return Err(Error::HttpRequestDenied);
+            return Err(Error::Denied);
         }
         let Some((_head, open)) = charges else {
-            return Err(Error::InternalError(Some(self.used_up("a request"))));
+            return Err(Error::Other(self.used_up("a request")));
         };
-        let first_byte = policy.patience.min(options.first_byte_timeout.unwrap_or(Duration::MAX));
+        let first_byte = policy.patience.min(limits.first_byte.unwrap_or(Duration::MAX));
         let place = match queued {
             None => None,
             Some(queued) => {
                 let place = timeout(first_byte, queued).await.ok().flatten();
-                Some(place.ok_or(Error::ConnectionLimitReached)?)
+                Some(place.ok_or(Error::Busy)?)
             }
         };
         let turn = match self.permit() {
             None => None,
             Some(permit) => {
                 let Some(charge) = self.budget.charge(READ_AHEAD + HEAD) else {
-                    return Err(Error::InternalError(Some(
-                        self.used_up("the answer to a request"),
-                    )));
+                    return Err(Error::Other(self.used_up("the answer to a request")));
                 };
                 Some(OfTurn { permit: permit.clone(), place: place.clone(), head: 0, charge })
             }
@@ -151,16 +156,16 @@ impl Gate {
             true => Bytes::new(),
             false => {
                 let taken = timeout(policy.patience, self.take(body)).await;
-                taken.map_err(|_| Error::ConnectionWriteTimeout)??
+                taken.map_err(|_| Error::RequestTimeout)??
             }
         };
         drop(open);
 
-        let connect = CONNECT.min(options.connect_timeout.unwrap_or(CONNECT));
+        let connect = CONNECT.min(limits.connect.unwrap_or(CONNECT));
         let sent =
             timeout(first_byte, self.exchange(head, url, body, place.clone(), connect)).await;
-        let response = sent.map_err(|_| Error::ConnectionReadTimeout)??;
-        let pause = policy.patience.min(options.between_bytes_timeout.unwrap_or(Duration::MAX));
+        let response = sent.map_err(|_| Error::AnswerTimeout)??;
+        let pause = policy.patience.min(limits.between_bytes.unwrap_or(Duration::MAX));
         let turn = match turn {
             None => None,
             Some(turn) => Some(self.answered(turn, &response)?),
@@ -181,7 +186,7 @@ impl Gate {
     }
 
     /// Counts an answer as what it takes.
-    fn answered<B: Body>(
+    fn answered<B: http_body::Body>(
         &self,
         mut turn: OfTurn,
         response: &http::Response<B>,
@@ -192,24 +197,24 @@ impl Gate {
             return Ok(turn);
         }
         self.used_up("the head of an answer");
-        Err(Error::HttpResponseHeaderSectionSize(None))
+        Err(Error::HeadTooLarge)
     }
 
     /// Takes the whole body of a request.
-    async fn take(&self, mut body: WasiBody) -> Result<Bytes, Error> {
+    async fn take(&self, mut body: Body) -> Result<Bytes, Error> {
         let mut charge = self.budget.charge(0);
         let mut bytes = Vec::new();
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame?.into_data() else { continue };
             let size = bytes.len() + data.len();
             if size > REQUEST {
-                return Err(Error::HttpRequestBodySize(Some(REQUEST as u64)));
+                return Err(Error::RequestTooLarge(REQUEST as u64));
             }
             if size > bytes.capacity() {
                 let room = size.max(2 * bytes.capacity()).min(REQUEST);
                 if !charge.as_mut().is_some_and(|charge| charge.set(room)) {
                     self.used_up("the body of a request");
-                    return Err(Error::HttpRequestBodySize(Some(size as u64)));
+                    return Err(Error::RequestTooLarge(size as u64));
                 }
                 bytes.reserve_exact(room - bytes.len());
             }
@@ -239,11 +244,11 @@ impl Gate {
         body: Bytes,
         place: Option<Place>,
         connect_within: Duration,
-    ) -> Result<http::Response<WasiBody>, Error> {
+    ) -> Result<http::Response<Body>, Error> {
         match &self.way {
             Way::Pooled(clients) => {
                 let client = clients.get(&url);
-                let client = client.map_err(|error| Error::InternalError(Some(error)))?;
+                let client = client.map_err(|error| Error::Other(error))?;
                 let proxy = clients.proxy(&url).ok().flatten();
                 let mut request = reqwest::Request::new(head.method, url);
                 *request.headers_mut() = head.headers;
@@ -269,8 +274,7 @@ impl Gate {
                 let mut request = http::Request::new(Full::new(body));
                 *request.method_mut() = head.method;
                 // As it was judged, not as the guest spelt it.
-                *request.uri_mut() =
-                    url.as_str().parse().map_err(|_| Error::HttpRequestUriInvalid)?;
+                *request.uri_mut() = url.as_str().parse().map_err(|_| Error::InvalidUrl)?;
                 *request.headers_mut() = head.headers;
                 let answer = courier.send(request, place, connect_within).await;
                 let mut answer = answer.map_err(|error| self.explain(&error))?;
@@ -286,7 +290,7 @@ impl Gate {
     fn explain(&self, error: &(dyn StdError + 'static)) -> Error {
         if self.permit().is_some_and(Permit::is_over) {
             // Whatever became of the connection: this is why.
-            return Error::HttpRequestDenied;
+            return Error::Denied;
         }
         if let Some(prohibited @ NotFound::Prohibited { .. }) = find(error) {
             (self.tell)(format!("a request was refused: {prohibited}"));
@@ -304,30 +308,4 @@ impl Gate {
 
 async fn collect(body: Streamed) -> Result<Bytes, Error> {
     Ok(body.collect().await?.to_bytes())
-}
-
-impl WasiHttpHooks for Gate {
-    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
-        CHUNK
-    }
-
-    fn set_host_header(&mut self) -> bool {
-        // The client sets it from the URL.
-        false
-    }
-
-    fn send_request(
-        &mut self,
-        request: http::Request<WasiBody>,
-        options: Option<RequestOptions>,
-        _processed: Box<dyn Future<Output = Result<(), Error>> + Send>,
-    ) -> Box<dyn Future<Output = Result<Answer, Error>> + Send> {
-        let sent = self.clone().send(request, options.unwrap_or_default());
-        Box::new(async move {
-            let response = sent.await?;
-            let done: Box<dyn Future<Output = Result<(), Error>> + Send> =
-                Box::new(std::future::ready(Ok(())));
-            Ok((response, done))
-        })
-    }
 }

@@ -9,9 +9,9 @@ mod tls;
 mod wire;
 
 use super::budget::Budget;
-use super::gate::{Answers, Gate, Policy};
+use super::gate::{Answers, Gate, Limits, Policy};
 use super::turn::{AT_A_TIME, Connections};
-use super::{AllowList, Names, Outlet};
+use super::{AllowList, Body, Error, Names, Outlet};
 use crate::clock::{BootClock, Clock};
 use crate::deadline::Deadline;
 use axum::extract::{ConnectInfo, Request, State};
@@ -26,7 +26,6 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
-use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 /// Peers of the requests that arrived.
 type Arrived = Arc<Mutex<Vec<SocketAddr>>>;
@@ -91,20 +90,16 @@ fn for_ever() -> Deadline {
 }
 
 async fn send(gate: &Gate, url: &str, body: &'static str) -> Result<(StatusCode, String), Error> {
-    let body: WasiBody = match body {
+    let body: Body = match body {
         "" => Empty::new().map_err(|never| match never {}).boxed_unsync(),
         text => Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync(),
     };
     let request = http::Request::put(url).header("host", "evil").body(body).unwrap();
-    let options = RequestOptions {
-        first_byte_timeout: Some(Duration::from_millis(if url.contains("never") {
-            20
-        } else {
-            9000
-        })),
-        ..RequestOptions::default()
+    let limits = Limits {
+        first_byte: Some(Duration::from_millis(if url.contains("never") { 20 } else { 9000 })),
+        ..Limits::default()
     };
-    let (head, body) = gate.clone().send(request, options).await?.into_parts();
+    let (head, body) = gate.clone().send(request, limits).await?.into_parts();
     let body = body.collect().await?.to_bytes();
     Ok((head.status, String::from_utf8_lossy(&body).into_owned()))
 }
@@ -139,10 +134,10 @@ async fn what_is_not_allowed_is_not_sent() {
     let server = server().await;
     let gate = component_gate("127.0.0.1:1");
     let denied = send(&gate, &format!("http://{}/", server.address), "").await;
-    assert!(matches!(denied, Err(Error::HttpRequestDenied)), "{denied:?}");
+    assert!(matches!(denied, Err(Error::Denied)), "{denied:?}");
     let gate = component_gate(server.address);
     let named = send(&gate, &format!("http://user@{}/", server.address), "").await;
-    assert!(matches!(named, Err(Error::HttpRequestUriInvalid)), "{named:?}");
+    assert!(matches!(named, Err(Error::InvalidUrl)), "{named:?}");
     assert_eq!(server.arrived(), 0);
 }
 
@@ -163,9 +158,9 @@ async fn answers_are_bounded_in_size_and_time() {
     let (turn, _connections) = turn_gate(server.address, for_ever());
     for gate in [component_gate(server.address), turn] {
         let large = send(&gate, &format!("http://{}/large", server.address), "").await;
-        assert!(matches!(large, Err(Error::HttpResponseBodySize(_))), "{large:?}");
+        assert!(matches!(large, Err(Error::AnswerTooLarge)), "{large:?}");
         let never = send(&gate, &format!("http://{}/never", server.address), "").await;
-        assert!(matches!(never, Err(Error::ConnectionReadTimeout)), "{never:?}");
+        assert!(matches!(never, Err(Error::AnswerTimeout)), "{never:?}");
     }
 }
 
@@ -182,9 +177,9 @@ async fn errors_keep_their_kind() {
         };
         let url = format!("http://{address}/");
         let (closed, ()) = tokio::join!(send(&gate, &url, ""), closes);
-        assert!(matches!(closed, Err(Error::ConnectionTerminated)), "{closed:?}");
+        assert!(matches!(closed, Err(Error::Ended)), "{closed:?}");
         let refused = send(&gate, &url, "").await;
-        assert!(matches!(refused, Err(Error::ConnectionRefused)), "{refused:?}");
+        assert!(matches!(refused, Err(Error::NotConnected)), "{refused:?}");
     }
 }
 
@@ -200,8 +195,8 @@ async fn a_connection_that_breaks_before_it_is_one_carried_no_request_of_a_turn(
         let (closed, ()) = tokio::join!(send(&gate, &url, ""), closes);
         match of_turn {
             // It is known that nothing arrived.
-            true => assert!(matches!(closed, Err(Error::ConnectionRefused)), "{closed:?}"),
-            false => assert!(matches!(closed, Err(Error::ConnectionTerminated)), "{closed:?}"),
+            true => assert!(matches!(closed, Err(Error::NotConnected)), "{closed:?}"),
+            false => assert!(matches!(closed, Err(Error::Ended)), "{closed:?}"),
         }
     }
 }
@@ -214,13 +209,12 @@ async fn a_handler_says_how_long_a_connection_may_take() {
     let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
     // Its handshake is never answered.
     let request = http::Request::get(format!("https://{address}/")).body(body).unwrap();
-    let connect_timeout = Some(Duration::from_millis(20));
+    let connect = Some(Duration::from_millis(20));
     // Sooner than the time that a connection has by default, and another error.
-    let first_byte_timeout = Some(Duration::from_secs(5));
-    let options =
-        RequestOptions { connect_timeout, first_byte_timeout, ..RequestOptions::default() };
-    let late = gate.send(request, options).await;
-    assert!(matches!(late, Err(Error::ConnectionTimeout)), "{late:?}");
+    let first_byte = Some(Duration::from_secs(5));
+    let limits = Limits { connect, first_byte, ..Limits::default() };
+    let late = gate.send(request, limits).await;
+    assert!(matches!(late, Err(Error::ConnectTimeout)), "{late:?}");
 }
 
 #[tokio::test]
@@ -229,8 +223,8 @@ async fn nothing_but_requests_leaves() {
     let (turn, _connections) = turn_gate(server.address, for_ever());
     let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
     let tunnel = http::Request::connect(format!("http://{}/", server.address)).body(body).unwrap();
-    let refused = turn.send(tunnel, RequestOptions::default()).await;
-    assert!(matches!(refused, Err(Error::HttpRequestMethodInvalid)), "{refused:?}");
+    let refused = turn.send(tunnel, Limits::default()).await;
+    assert!(matches!(refused, Err(Error::InvalidMethod)), "{refused:?}");
     assert_eq!(server.arrived(), 0);
 }
 
@@ -250,7 +244,7 @@ async fn a_connection_that_becomes_something_else_is_closed() {
     };
     let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
     let request = http::Request::get(format!("http://{address}/")).body(body).unwrap();
-    let send = gate.clone().send(request, RequestOptions::default());
+    let send = gate.clone().send(request, Limits::default());
     let (_answer, mut peer) = tokio::join!(send, switches);
     // While the answer is kept.
     let mut end = [0];
@@ -285,7 +279,7 @@ async fn a_peer_that_vanished_is_noticed() {
     };
     tokio::select! {
         timer = look => assert_eq!(timer, "02"),
-        sent = gate.send(request, RequestOptions::default()) => panic!("{sent:?}"),
+        sent = gate.send(request, Limits::default()) => panic!("{sent:?}"),
     }
 }
 
@@ -295,7 +289,7 @@ async fn a_server_that_proves_nothing_is_not_spoken_to() {
     let (turn, _connections) = turn_gate(server.address, for_ever());
     for gate in [component_gate(server.address), turn] {
         let plain = send(&gate, &format!("https://{}/", server.address), "").await;
-        assert!(matches!(&plain, Err(Error::InternalError(Some(text))) if text.contains("TLS")));
+        assert!(matches!(&plain, Err(Error::Tls(_))));
     }
     assert_eq!(server.arrived(), 0);
 }
@@ -306,7 +300,7 @@ async fn a_handler_reaches_this_machine_by_address_only() {
     let allow = format!("localhost:{}", server.address.port());
     let (by_name, _connections) = turn_gate(&allow, for_ever());
     let refused = send(&by_name, &format!("http://{allow}/"), "").await;
-    assert!(matches!(refused, Err(Error::DestinationIpProhibited)), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Prohibited)), "{refused:?}");
     assert_eq!(server.arrived(), 0);
     let component = component_gate(&allow);
     assert!(send(&component, &format!("http://{allow}/"), "").await.is_ok());
@@ -327,13 +321,13 @@ fn ask(
     server: &Server,
     path: &str,
     patience: u64,
-) -> impl Future<Output = Result<http::Response<WasiBody>, Error>> + use<> {
+) -> impl Future<Output = Result<http::Response<Body>, Error>> + use<> {
     let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
     let url = format!("http://{}{path}", server.address);
     let request = http::Request::get(url).body(body).unwrap();
-    let first_byte_timeout = Some(Duration::from_millis(patience));
-    let options = RequestOptions { first_byte_timeout, ..RequestOptions::default() };
-    gate.clone().send(request, options)
+    let first_byte = Some(Duration::from_millis(patience));
+    let limits = Limits { first_byte, ..Limits::default() };
+    gate.clone().send(request, limits)
 }
 
 #[tokio::test]
@@ -346,7 +340,7 @@ async fn a_turn_has_so_many_requests_at_a_time_and_the_others_wait() {
         unread.push(ask(30_000).await.unwrap());
     }
     let one_more = ask(20).await;
-    assert!(matches!(one_more, Err(Error::ConnectionLimitReached)), "{one_more:?}");
+    assert!(matches!(one_more, Err(Error::Busy)), "{one_more:?}");
     assert_eq!(server.arrived(), AT_A_TIME);
     unread.pop();
     assert!(ask(30_000).await.is_ok());
@@ -360,7 +354,7 @@ async fn no_request_of_a_turn_overtakes_an_earlier_one() {
     let mut earlier: Vec<_> =
         (0..AT_A_TIME).map(|_| Box::pin(ask(&gate, &server, "/", 30_000))).collect();
     let later = ask(&gate, &server, "/", 20).await;
-    assert!(matches!(later, Err(Error::ConnectionLimitReached)), "{later:?}");
+    assert!(matches!(later, Err(Error::Busy)), "{later:?}");
     assert!(earlier.remove(0).await.is_ok());
     assert!(ask(&gate, &server, "/", 30_000).await.is_ok());
 }

@@ -318,7 +318,7 @@ impl Role {
     fn becomes(&mut self, told: &contract::Role, taken_at: Duration, clock: &Reading) -> bool {
         let next = match (told, &*self) {
             (contract::Role::Leading(now), _) => {
-                let until = taken_at + Duration::from_nanos(now.valid_for);
+                let until = taken_at + now.valid_for;
                 if let Self::Leading { term, valid } = self
                     && *term == now.term
                 {

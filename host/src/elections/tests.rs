@@ -78,10 +78,7 @@ async fn one_is_left_while_the_others_go_on() {
 fn a_renewal_is_no_change_and_the_end_of_a_leadership_is_one() {
     let clock = BootClock::new().reading();
     let (mut role, second) = (Role::default(), Duration::from_secs(1));
-    let leading = |term| {
-        let valid_for = u64::try_from(second.as_nanos()).unwrap();
-        contract::Role::Leading(contract::Leadership { term, valid_for })
-    };
+    let leading = |term| contract::Role::Leading(contract::Leadership { term, valid_for: second });
     let now = clock.now();
     assert!(!role.becomes(&contract::Role::Undecided, now, &clock));
     assert!(role.becomes(&leading(7), now, &clock));
@@ -103,7 +100,7 @@ fn a_renewal_is_no_change_and_the_end_of_a_leadership_is_one() {
     let mut ben = contract::Incumbent {
         name: "ben".to_owned(),
         term: 9,
-        since: 0,
+        since: contract::Timestamp(0),
         address: None,
         coordinates: false,
     };
@@ -120,7 +117,7 @@ fn a_renewal_is_no_change_and_the_end_of_a_leadership_is_one() {
 #[test]
 fn whoever_could_not_leave_in_time_has_left_too() {
     let clock = BootClock::new().reading();
-    let (mut role, valid_for) = (Role::default(), 1_000_000_000);
+    let (mut role, valid_for) = (Role::default(), Duration::from_secs(1));
     let leading = contract::Role::Leading(contract::Leadership { term: 7, valid_for });
     role.becomes(&leading, clock.now(), &clock);
     let Role::Leading { valid, .. } = &role else { panic!("it leads") };

@@ -4,8 +4,8 @@ use super::lines::{HandlerLines, LineSink, Stream, TurnLines};
 use super::trap::{explain, shortened};
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::clock::{Clock, Reading};
+use crate::component::bindings::{Across as _, LeaderPre};
 use crate::component::{self, Context, Engine, Grant, Kept, Output};
-use crate::contract::bindings::LeaderPre;
 use crate::contract::{LEADER_HANDLER, Turn};
 use crate::deadline::Deadline;
 use crate::egress::{AllowList, Answers, Budget, Gate, Names, Outlet, Policy};
@@ -207,6 +207,7 @@ impl ComponentHandler {
 
     async fn run(&self, turn: Turn, lease: &Deadline) -> wasmtime::Result<Result<(), String>> {
         let connections = self.outlet.open(turn.term, &turn.election, lease.clone());
+        let turn = turn.across();
         let lines = self.lines.turn();
         let tell = Arc::new(lines.of_host());
         let budget = Budget::new((self.memory_limit / 2).max(LEAST_BUDGET));

@@ -17,7 +17,7 @@ pub use component::{ComponentHandler, InvalidHandler, MEMORY_LIMIT, Options};
 pub use function::{BlockingHandler, FunctionHandler, from_blocking_fn, from_fn};
 pub use lines::{LineSink, Stream};
 
-use crate::contract::{Outcome, Turn, outcome_name};
+use crate::contract::{Outcome, Turn};
 use crate::deadline::Deadline;
 use std::fmt;
 use std::time::Duration;
@@ -123,6 +123,6 @@ impl TurnEnd {
 
 impl fmt::Display for TurnEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(outcome_name(self.outcome()))
+        f.write_str(self.outcome().name())
     }
 }

@@ -3,7 +3,7 @@
 use super::{ComponentHandler, EXAMPLE_HANDLER, Handler, Options, Stream, TurnEnd};
 use crate::clock::{BootClock, Clock};
 use crate::component::{ELECTION_COMPONENT, Engine};
-use crate::contract::Turn;
+use crate::contract::{Timestamp, Turn};
 use crate::deadline::Deadline;
 use crate::egress::AllowList;
 use http::HeaderMap;
@@ -17,12 +17,12 @@ pub(super) fn turn() -> Turn {
         election: "jobs/report".to_owned(),
         key: "acme/jobs/report/1970-01-01T00:00:01.500Z".to_owned(),
         term: 7,
-        slot: 1_500_000_000,
+        slot: Timestamp(1_500_000_000),
         trigger: None,
         attempt: 1,
         past_due: false,
         missed: 0,
-        valid_for: 1_000_000_000,
+        valid_for: Duration::from_secs(1),
         time_limit: None,
         share: None,
     }

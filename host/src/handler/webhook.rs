@@ -12,20 +12,21 @@ mod tests;
 use super::lines::HandlerLines;
 use super::{BoxFuture, Handler, LineSink, TurnEnd};
 use crate::clock::Clock;
-use crate::contract::{Request, Share, Turn};
+use crate::contract::{Request, Turn, to_http};
 use crate::deadline::Deadline;
 use crate::egress::direct::{self, as_sent};
-use crate::egress::{AllowList, Answers, Authorities, Budget, Gate, Names, Outlet, Policy};
+use crate::egress::{
+    AllowList, Answers, Authorities, Body, Budget, Error, Gate, Limits, Names, Outlet, Policy,
+};
 use crate::settings::Variables;
 use again::Failed;
 use http_body_util::BodyExt;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tenure_core::{Complaint, Failure, FailureKind, Timestamp, TurnId, format_duration};
+use tenure_core::{Complaint, Failure, FailureKind, format_duration};
 use tenure_webhook::{Call, Credentials, Target, variable, wanted};
 use tokio::time::{Instant, sleep, timeout};
-use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 /// Longer than any turn: what ends the call is its own time-out, or the end of the turn.
 const PATIENCE: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -64,7 +65,7 @@ impl WebhookHandler {
         let mut allow = AllowList::default();
         allow.allow(target.origin()).map_err(|_| {
             vec![Complaint {
-                setting: variable::URL,
+                setting: variable::URL.to_owned(),
                 problem: "names a host that is neither a name nor an address".to_owned(),
                 advice: "write it like https://example.com/tick".to_owned(),
             }]
@@ -89,20 +90,19 @@ impl WebhookHandler {
     }
 
     /// Calls until a call succeeds, or no other is to follow.
-    async fn run(&self, turn: Turn, lease: &Deadline) -> Result<(), String> {
+    async fn run(&self, mut turn: Turn, lease: &Deadline) -> Result<(), String> {
         let connections = self.outlet.open(turn.term, &turn.election, lease.clone());
         // Nothing is refused: the one URL is allowed.
         let (nothing, budget) = (Arc::new(|_| {}), Budget::unlimited());
         let gate = Gate::of_turn(self.policy.clone(), &connections, nothing, budget);
         let tell = self.lines.turn().of_host();
-        let (mut turn, id) = known(turn);
         let (began, time_limit) = (Instant::now(), turn.time_limit);
         let left = |bound: Option<Duration>| Some(bound?.saturating_sub(began.elapsed()));
         let mut made = 0;
         loop {
             let (credentials, now) =
                 (self.credentials(&tell).await, chrono::Utc::now().timestamp());
-            let mut call = Call::of(&turn, &id, &self.target, &credentials, now);
+            let mut call = Call::of(&turn, &self.target, &credentials, now);
             // Its lease is renewed meanwhile: only what was set for the calls ends them here.
             call.timeout = left(self.target.timeout()).unwrap_or(PATIENCE);
             made += 1;
@@ -155,7 +155,7 @@ async fn one(call: &Call, gate: Gate, now: i64) -> Result<(), (Failed, String)> 
     let request =
         request(call).map_err(|_| (Failed::Final, call.failed(&other("the URL is not valid"))))?;
     let began = Instant::now();
-    let answer = match timeout(call.timeout, gate.send(request, RequestOptions::default())).await {
+    let answer = match timeout(call.timeout, gate.send(request, Limits::default())).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => return Err((known_of(&error), call.failed(&failure(error)))),
         Err(_) => {
@@ -193,37 +193,13 @@ impl fmt::Debug for WebhookHandler {
     }
 }
 
-/// The same turn, as the core knows it.
-fn known(turn: Turn) -> (tenure_core::Turn, TurnId) {
-    let share = turn.share.map(|Share { index, count }| (index, count));
-    let id = TurnId { election: turn.election, key: turn.key, share };
-    let turn = tenure_core::Turn {
-        term: turn.term,
-        slot: Timestamp(turn.slot),
-        trigger: turn.trigger,
-        attempt: turn.attempt,
-        past_due: turn.past_due,
-        missed: turn.missed,
-        valid_for: Duration::from_nanos(turn.valid_for),
-        time_limit: turn.time_limit.map(Duration::from_nanos),
-    };
-    (turn, id)
-}
-
-fn request(call: &Call) -> http::Result<http::Request<WasiBody>> {
-    let asked = &call.request;
-    let request = Request {
-        method: asked.method.as_str().to_owned(),
-        url: format!("{}{}", asked.origin, asked.path_and_query),
-        headers: asked.headers.clone(),
-        body: asked.body.reveal().to_owned(),
-        timeout: call.timeout,
-    };
-    Ok(request.to_http()?.map(as_sent))
+fn request(call: &Call) -> http::Result<http::Request<Body>> {
+    let request = Request::of(call.request.clone(), call.timeout);
+    Ok(to_http(&request)?.map(as_sent))
 }
 
 /// The beginning of a body, as much as comes in time: an answer is no less one without it.
-async fn read(mut body: WasiBody, most: usize, within: Duration) -> Vec<u8> {
+async fn read(mut body: Body, most: usize, within: Duration) -> Vec<u8> {
     let mut read = Vec::new();
     let reading = async {
         while read.len() < most {
@@ -238,12 +214,10 @@ async fn read(mut body: WasiBody, most: usize, within: Duration) -> Vec<u8> {
 /// What an error tells of whether the call arrived.
 fn known_of(error: &Error) -> Failed {
     match error {
-        Error::DnsError { .. }
-        | Error::ConnectionRefused
-        | Error::ConnectionTimeout
-        | Error::DestinationIpUnroutable => Failed::Unsent,
-        Error::HttpRequestDenied | Error::TlsAlertReceived { .. } => Failed::Final,
-        Error::InternalError(Some(detail)) if detail.starts_with("TLS") => Failed::Final,
+        Error::Name(_) | Error::NotConnected | Error::ConnectTimeout | Error::Unroutable => {
+            Failed::Unsent
+        }
+        Error::Denied | Error::Alert { .. } | Error::Tls(_) => Failed::Final,
         _ => Failed::Unanswered,
     }
 }
@@ -251,10 +225,10 @@ fn known_of(error: &Error) -> Failed {
 /// Why there was no answer. Only what was set for the call ends it: a time-out is another one.
 fn failure(error: Error) -> Failure {
     match error {
-        Error::ConnectionTimeout => {
+        Error::ConnectTimeout => {
             Failure { kind: FailureKind::Connect, detail: "it took too long".to_owned() }
         }
-        Error::ConnectionReadTimeout => Failure { kind: FailureKind::Reset, detail: String::new() },
+        Error::AnswerTimeout => Failure { kind: FailureKind::Reset, detail: String::new() },
         error => direct::failure(error),
     }
 }

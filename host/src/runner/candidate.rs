@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::component::ComponentError;
 use crate::contract::{
     Event as Word, Failure, Outcome, Outlook, ProblemClass, Report, Request, Response, Role,
-    ServiceTime, State, Turn, TurnResult, Turns,
+    ServiceTime, State, Told, Turn, TurnResult, Turns, wall,
 };
 use crate::handler::TurnEnd;
 use std::collections::VecDeque;
@@ -316,7 +316,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     pub(super) fn answered(&mut self, answer: Result<Response, Failure>) {
         // A candidate that began anew did not ask.
         if self.state.is_some() {
-            self.orders.push_front(Word::Answered(answer));
+            self.orders.push_front(Word::Answered(Told { reply: answer, at: wall() }));
         }
     }
 
@@ -374,7 +374,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         if let (Role::Leading(leadership), Some(turn)) = (&report.role, &mut self.turn)
             && turn.turn.term == leadership.term
         {
-            turn.extend(taken_at + Duration::from_nanos(leadership.valid_for));
+            turn.extend(taken_at + leadership.valid_for);
         }
         if report.background.is_some() {
             // The election has given up the request before: its answer would be taken for this one's.
@@ -389,7 +389,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             return;
         }
         let now = self.now();
-        let until = taken_at + Duration::from_nanos(turn.valid_for);
+        let until = taken_at + turn.valid_for;
         if self.leaving.is_some() || until <= now {
             // Claimed, but it will not run: nobody else may wait for it, and it is no attempt.
             let (end, elapsed, before) = (TurnEnd::CutOff, Duration::ZERO, self.before());

@@ -1,8 +1,6 @@
 //! What a runner tells while it runs.
 
-use crate::contract::{
-    ComingTurn, EndingReason, Outlook, ProblemClass, Turn, class_name, reason_name, rfc3339,
-};
+use crate::contract::{ComingTurn, EndingReason, Outlook, ProblemClass, Turn};
 use crate::handler::{Stream, TurnEnd};
 use crate::span::milliseconds;
 use serde::{Serialize, Serializer};
@@ -232,7 +230,7 @@ impl Reason {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Election(reason) => reason_name(reason),
+            Self::Election(reason) => reason.name(),
             Self::ComponentFailed => "component-failed",
         }
     }
@@ -243,7 +241,7 @@ impl Class {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Election(class) => class_name(class),
+            Self::Election(class) => class.name(),
             Self::Component => "component",
             Self::Log => "log",
             Self::Process => "process",
@@ -300,7 +298,7 @@ fn as_started<S: Serializer>(turn: &Turn, serializer: S) -> Result<S::Ok, S::Err
         missed: u32,
     }
     let &Turn { term, slot, ref trigger, attempt, past_due, missed, .. } = turn;
-    let (slot, trigger) = (rfc3339(slot), trigger.as_deref());
+    let (slot, trigger) = (slot.to_rfc3339(), trigger.as_deref());
     Started { term, slot, trigger, attempt, past_due, missed }.serialize(serializer)
 }
 
@@ -313,7 +311,7 @@ fn as_which<S: Serializer>(turn: &Turn, serializer: S) -> Result<S::Ok, S::Error
         trigger: Option<&'t str>,
     }
     let trigger = turn.trigger.as_deref();
-    Which { term: turn.term, slot: rfc3339(turn.slot), trigger }.serialize(serializer)
+    Which { term: turn.term, slot: turn.slot.to_rfc3339(), trigger }.serialize(serializer)
 }
 
 fn as_outcome<S: Serializer>(end: &TurnEnd, serializer: S) -> Result<S::Ok, S::Error> {
@@ -329,6 +327,7 @@ fn as_outcome<S: Serializer>(end: &TurnEnd, serializer: S) -> Result<S::Ok, S::E
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::Timestamp;
 
     #[test]
     fn events_serialize_with_their_names() {
@@ -349,12 +348,12 @@ mod tests {
             election: "jobs/report".to_owned(),
             key: "acme/jobs/report/1970-01-01T00:00:01.500Z".to_owned(),
             term: 7,
-            slot: 1_500_000_000,
+            slot: Timestamp(1_500_000_000),
             trigger: None,
             attempt: 1,
             past_due: false,
             missed: 0,
-            valid_for: 1,
+            valid_for: Duration::from_nanos(1),
             time_limit: None,
             share: None,
         };

@@ -1,7 +1,9 @@
 //! Turns reports into events: tells what changed, and only that.
 
 use super::event::{Class, Event, Reason};
-use crate::contract::{ExchangeResult, Incumbent, Outlook, Report, Role, Turns};
+use crate::contract::{
+    ExchangeResult, Incumbent, Outlook, Report, RequestKind, Role, Timestamp, Turns,
+};
 use std::time::Duration;
 
 /// Remembers what was told.
@@ -14,7 +16,7 @@ pub(super) struct Narrator {
 }
 
 /// The requests about the list of candidates.
-const OF_LIST: [&str; 2] = ["read candidates", "write candidates"];
+const OF_LIST: [RequestKind; 2] = [RequestKind::ReadCandidates, RequestKind::WriteCandidates];
 
 /// What is told where they are not permitted.
 const UNLISTED: &str = "this candidate is missing from the list of candidates, since its credential may not read and \
@@ -27,7 +29,7 @@ impl Narrator {
         &mut self,
         report: &Report,
         turns: Option<&Turns>,
-        now: u64,
+        now: Timestamp,
         ago: Duration,
         events: &dyn Fn(Event),
     ) {
@@ -38,7 +40,7 @@ impl Narrator {
             });
         }
         let refused = report.exchanges.iter().any(|exchange| {
-            exchange.result == ExchangeResult::Refused && OF_LIST.contains(&exchange.what.as_str())
+            exchange.result == ExchangeResult::Refused && OF_LIST.contains(&exchange.what)
         });
         if refused && !std::mem::replace(&mut self.unlisted, true) {
             events(Event::Note { detail: UNLISTED.to_owned() });
@@ -51,7 +53,7 @@ impl Narrator {
         match &report.role {
             Role::Leading(leadership) => {
                 self.following = None;
-                let (term, left) = (leadership.term, Duration::from_nanos(leadership.valid_for));
+                let (term, left) = (leadership.term, leadership.valid_for);
                 let valid_for = left.saturating_sub(ago);
                 if self.leading.replace(term) != Some(term) {
                     let next_turn = turns.and_then(|turns| Outlook::at(now, turns).next_turn);

@@ -10,7 +10,7 @@ use super::{Candidate, Elector, Event, Order, Runner, seen_stopped};
 use crate::clock::{Clock, virtual_time::VirtualClock};
 use crate::component::ComponentError;
 use crate::contract::{
-    Ending, EndingReason, Event as Word, Leadership, Outcome, Report, Role, State, Turn,
+    Ending, EndingReason, Event as Word, Leadership, Outcome, Report, Role, State, Timestamp, Turn,
 };
 use crate::deadline::Deadline;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 
-const SECOND: u64 = 1_000_000_000;
+const SECOND: Duration = Duration::from_secs(1);
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -93,7 +93,7 @@ impl Reply {
 }
 
 fn reply(role: Role) -> Reply {
-    let report = Report { state: State::new(vec![1]), ..Report::of(role, seconds(4)) };
+    let report = Report { state: State::from(vec![1]), ..Report::of(role, seconds(4)) };
     Reply { takes: Duration::ZERO, report: Ok(report) }
 }
 
@@ -115,7 +115,7 @@ fn turn(term: u64) -> Turn {
         election: String::new(),
         key: String::new(),
         term,
-        slot: 0,
+        slot: Timestamp(0),
         trigger: None,
         attempt: 1,
         past_due: false,
@@ -145,13 +145,16 @@ impl Elector for Script {
             Some(Word::Leave(Some(result))) => {
                 format!("step{known}: leave, {}", said(result.outcome))
             }
+            Some(Word::LeaveLate(_)) => unreachable!("no host says this"),
             Some(Word::TurnEnded(result)) => format!("step{known}: {}", said(result.outcome)),
             Some(Word::ResetSlot) => format!("step{known}: reset slot"),
             Some(Word::Resign) => format!("step{known}: resign"),
             Some(Word::HandOver(to)) => format!("step{known}: hand over to {to}"),
             Some(Word::Ready(false)) => format!("step{known}: not ready"),
             Some(Word::Ready(true)) => format!("step{known}: ready"),
-            Some(Word::Answered(answer)) => format!("step{known}: answered {}", answer.is_ok()),
+            Some(Word::Answered(answer)) => {
+                format!("step{known}: answered {}", answer.reply.is_ok())
+            }
             Some(Word::Hint) => format!("step{known}: hint"),
         });
         let next = self.replies.lock().unwrap().pop_front();
@@ -193,7 +196,7 @@ impl Handler for Work {
     fn on_tick(&self, turn: Turn, _lease: Deadline) -> BoxFuture<'_, TurnEnd> {
         let log = self.log.clone();
         Box::pin(async move {
-            let left = Duration::from_nanos(turn.valid_for);
+            let left = turn.valid_for;
             let left = if left < seconds(12) { format!(", {left:?} left") } else { String::new() };
             log.add(format!("work begins, term {}{left}", turn.term));
             let clock = log.clock.clone();

@@ -1,7 +1,7 @@
 //! Events for subscribers of the crate `tracing`. The library installs none.
 
 use super::event::Event;
-use crate::contract::{Turn, rfc3339};
+use crate::contract::Turn;
 use crate::span::milliseconds;
 use tracing::{Level, Span, info_span};
 
@@ -33,7 +33,7 @@ pub(crate) fn emit(event: &Event) {
             at_level!(
                 event,
                 term,
-                slot = rfc3339(turn.slot),
+                slot = turn.slot.to_rfc3339(),
                 attempt,
                 past_due,
                 missed,
@@ -43,7 +43,7 @@ pub(crate) fn emit(event: &Event) {
         Event::TurnEnded { turn, end, elapsed, .. } => at_level!(
             event,
             term = turn.term,
-            slot = rfc3339(turn.slot),
+            slot = turn.slot.to_rfc3339(),
             outcome = %end,
             detail = end.detail(),
             elapsed_ms = milliseconds(*elapsed),
@@ -70,5 +70,5 @@ pub(super) fn of_candidate((election, candidate): (&str, &str)) -> Span {
 /// What the handler does in a turn.
 pub(super) fn of_turn(turn: &Turn) -> Span {
     let Turn { election, term, attempt, .. } = turn;
-    info_span!("turn", election, term, slot = rfc3339(turn.slot), attempt)
+    info_span!("turn", election, term, slot = turn.slot.to_rfc3339(), attempt)
 }

@@ -5,7 +5,6 @@ use crate::clock::Reading;
 use crate::contract::Turn;
 use crate::deadline::Deadline;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
-use crate::span::nanoseconds;
 use std::sync::Arc;
 use std::time::Duration;
 #[cfg(feature = "mutants")]
@@ -55,7 +54,7 @@ impl RunningTurn {
         clock: Reading,
     ) -> Self {
         // Of the claim, some is gone: the handler is told what is left.
-        let valid_for = nanoseconds(valid_until.saturating_sub(clock.now()));
+        let valid_for = valid_until.saturating_sub(clock.now());
         let (ordered, works) = (Turn { valid_for, ..turn.clone() }, handler.clone());
         let overtime = handler.overtime();
         let span = trace::of_turn(&turn);
@@ -76,8 +75,7 @@ impl RunningTurn {
         spawn: impl FnOnce(Deadline) -> JoinHandle<TurnEnd>,
     ) -> Self {
         let started = clock.now();
-        let time_limit = turn.time_limit.map(Duration::from_nanos);
-        let time_limit = time_limit.map(|limit| (started + limit).saturating_add(overtime));
+        let time_limit = turn.time_limit.map(|limit| (started + limit).saturating_add(overtime));
         let deadline = Deadline::new(clock, earliest(valid_until, time_limit, None));
         let task = spawn(deadline.clone());
         Self {

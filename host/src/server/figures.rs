@@ -4,7 +4,7 @@ use super::board::{Board, Readiness};
 use super::metrics::{Counts, Times};
 use super::process;
 use super::role::Role;
-use crate::contract::Turns;
+use crate::contract::{Timestamp, Turns};
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,14 +124,14 @@ const FIGURES: [Figure; 25] = [
         "tenure_last_success_timestamp_seconds",
         "When the last turn that succeeded ended, by the record, in seconds since 1970",
         Everybody(|board, _, to| {
-            to.instant(on_record(board, |turns| Some(turns.last_success.as_ref()?.at)))
+            to.instant(on_record(board, |turns| Some(turns.last_success.as_ref()?.end.at)))
         }),
     ),
     gauge(
         "tenure_last_failure_timestamp_seconds",
         "When the last turn that did not succeed ended, by the record, in seconds since 1970",
         Everybody(|board, _, to| {
-            to.instant(on_record(board, |turns| Some(turns.last_failure.as_ref()?.at)))
+            to.instant(on_record(board, |turns| Some(turns.last_failure.as_ref()?.end.at)))
         }),
     ),
     gauge(
@@ -295,10 +295,12 @@ fn leads(board: &Board, now: Duration) -> Option<(u64, Duration)> {
     }
 }
 
-/// An instant of its record: `which` gives it in nanoseconds since 1970.
-fn on_record(board: &Board, which: impl FnOnce(&Turns) -> Option<u64>) -> Option<DateTime<Utc>> {
-    let at = which(board.state().turns.as_ref()?)?;
-    Some(DateTime::from_timestamp_nanos(i64::try_from(at).unwrap_or(i64::MAX)))
+/// An instant of its record.
+fn on_record(
+    board: &Board,
+    which: impl FnOnce(&Turns) -> Option<Timestamp>,
+) -> Option<DateTime<Utc>> {
+    Some(which(board.state().turns.as_ref()?)?.to_date())
 }
 
 #[allow(clippy::cast_precision_loss, reason = "to the millisecond, for 200,000 years")]

@@ -1,19 +1,17 @@
 //! What a candidate counts.
 
-use crate::contract::{Exchange, ExchangeResult, ProblemClass, Turn};
+use crate::contract::{Exchange, ExchangeResult, ProblemClass, RequestKind, Turn};
 use crate::handler::TurnEnd;
 use crate::runner::{self, Event};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The request whose times are worth a histogram: the lease depends on it.
-pub(super) const RENEWAL: &str = "renew lease";
-
-/// How long a renewal took that was answered; none for all else.
+/// How long a renewal took that was answered; none for all else. The lease depends on renewals, so their times are worth
+/// a histogram.
 pub fn renewal(exchange: &Exchange) -> Option<Duration> {
     let answered = exchange.result != ExchangeResult::Unanswered;
-    (exchange.what == RENEWAL && answered).then(|| Duration::from_nanos(exchange.took))
+    (exchange.what == RequestKind::RenewLease && answered).then_some(exchange.took)
 }
 
 /// What times of renewals are counted by, in seconds: 1 ms to 16 s.
@@ -142,7 +140,7 @@ impl Metrics {
             ExchangeResult::Nonsense => "nonsense",
             ExchangeResult::Unanswered => "unanswered",
         };
-        let verb = exchange.what.replace(' ', "-");
+        let verb = exchange.what.name().replace(' ', "-");
         let mut counts = self.counts();
         *counts.requests.entry((verb, result)).or_default() += 1;
         if let Some(took) = renewal(exchange) {

@@ -6,7 +6,7 @@
 //! told as unknown: what is not known is not guessed.
 
 use super::page::view::PastTurn;
-use crate::contract::{Outcome, Turn, Turns, local, outcome_name, rfc3339};
+use crate::contract::{Outcome, Turn, Turns, local};
 use crate::handler::TurnEnd;
 use crate::span::milliseconds;
 use std::borrow::Cow;
@@ -28,7 +28,7 @@ const MISSED: &str = "missed";
 /// The newest turns, by slot.
 #[derive(Debug, Default)]
 pub(super) struct RecentTurns {
-    known: BTreeMap<u64, Known>,
+    known: BTreeMap<Timestamp, Known>,
     schedule: Option<String>,
 }
 
@@ -70,8 +70,8 @@ impl RecentTurns {
         for ended in [&turns.last_success, &turns.last_failure].into_iter().flatten() {
             // While it runs, the record tells of an attempt before this one.
             if !self.runs(ended.slot) {
-                let took_ms = ended.took.map(|took| took / 1_000_000);
-                let (outcome, triggered) = (outcome_name(ended.outcome).into(), ended.triggered);
+                let took_ms = ended.end.took.map(milliseconds);
+                let (outcome, triggered) = (ended.end.outcome.name().into(), ended.triggered);
                 self.keep(ended.slot, Known { outcome, took_ms, triggered });
             }
         }
@@ -80,18 +80,18 @@ impl RecentTurns {
         };
         match self.known.get_mut(&finished.slot) {
             Some(known) if finished.outcome == Outcome::Abandoned => {
-                known.outcome = outcome_name(Outcome::Abandoned).into();
+                known.outcome = Outcome::Abandoned.name().into();
             }
             Some(_) => {}
-            None => self.keep(finished.slot, Known::so(outcome_name(finished.outcome))),
+            None => self.keep(finished.slot, Known::so(finished.outcome.name())),
         }
     }
 
-    fn runs(&self, slot: u64) -> bool {
+    fn runs(&self, slot: Timestamp) -> bool {
         self.known.get(&slot).is_some_and(|known| known.outcome == RUNNING)
     }
 
-    fn keep(&mut self, slot: u64, known: Known) {
+    fn keep(&mut self, slot: Timestamp, known: Known) {
         self.known.insert(slot, known);
         while self.known.len() > TURNS {
             self.known.pop_first();
@@ -99,7 +99,7 @@ impl RecentTurns {
     }
 
     /// The newest slots of those before this turn that have none.
-    fn missed_before(&self, turn: &Turn) -> Vec<u64> {
+    fn missed_before(&self, turn: &Turn) -> Vec<Timestamp> {
         let schedule = self.schedule.as_deref().and_then(Schedule::described);
         let most = TURNS.min(turn.missed.try_into().unwrap_or(TURNS));
         match schedule {
@@ -111,10 +111,10 @@ impl RecentTurns {
         }
     }
 
-    /// The last turns at `now` (nanoseconds since 1970), the oldest first: slots of the schedule on record
+    /// The last turns at `now`, the oldest first: slots of the schedule on record
     /// that are over, and what is known beside them. Where the record tells of no turn at all,
     /// all slots are unknown.
-    pub(super) fn shown(&self, now: u64, turns: Option<&Turns>) -> Vec<PastTurn> {
+    pub(super) fn shown(&self, now: Timestamp, turns: Option<&Turns>) -> Vec<PastTurn> {
         let described = turns.and_then(|turns| Schedule::described(turns.schedule.as_deref()?));
         let zone = described.as_ref().map_or(Zone::UTC, |(_, zone)| *zone);
         let claimed = turns.and_then(|turns| turns.last_slot.as_ref()).map(|last| last.slot);
@@ -124,29 +124,29 @@ impl RecentTurns {
         }
         // A slot that is still to have its turn is no past one.
         let next = turns.and_then(|turns| turns.next.as_ref()).map(|next| next.slot);
-        let until = next.map_or(now.saturating_add(1), |next| next.min(now.saturating_add(1)));
+        let past = now.plus(Duration::from_nanos(1));
+        let until = next.map_or(past, |next| next.min(past));
         if let Some((schedule, _)) = &described {
             for slot in earlier(schedule, until).take(TURNS) {
                 shown.entry(slot).or_insert(Known::so(UNKNOWN));
             }
         }
         let last = shown.into_iter().rev().take(TURNS).collect::<Vec<_>>().into_iter().rev();
-        let told = |(slot, Known { outcome, took_ms, triggered }): (u64, Known)| PastTurn {
-            slot: rfc3339(slot),
+        let told = |(slot, Known { outcome, took_ms, triggered }): (Timestamp, Known)| PastTurn {
+            slot: slot.to_rfc3339(),
             local: local(slot, zone),
             triggered,
             outcome: outcome.into_owned(),
             took_ms,
-            age_ms: now.saturating_sub(slot) / 1_000_000,
+            age_ms: milliseconds(now.since(slot)),
         };
         last.map(told).collect()
     }
 }
 
 /// The slots before `then`, the newest first.
-fn earlier(schedule: &Schedule, then: u64) -> impl Iterator<Item = u64> {
-    let before =
-        move |slot: u64| schedule.newest(Timestamp(slot.checked_sub(1)?)).map(|found| found.0);
+fn earlier(schedule: &Schedule, then: Timestamp) -> impl Iterator<Item = Timestamp> {
+    let before = move |slot: Timestamp| schedule.newest(Timestamp(slot.0.checked_sub(1)?));
     std::iter::successors(before(then), move |slot| before(*slot))
 }
 

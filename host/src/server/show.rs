@@ -8,9 +8,8 @@ use super::page::{Row, Source};
 use super::recent::{RUNNING, UNKNOWN};
 use super::role::{Leader as Other, Role};
 use crate::clock::Reading;
-use crate::contract::{Fares, Outlook, schedule_words};
+use crate::contract::{Fares, Outlook, Timestamp, schedule_words};
 use crate::span::milliseconds;
-use chrono::DateTime;
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,7 +106,7 @@ fn row(board: &Board, now: Duration) -> Row {
     let is_led = matches!(role, Role::Leading { .. } | Role::Following(_));
     let on_record = state.turns.as_ref();
     let ends = on_record.map(|turns| [&turns.last_success, &turns.last_failure]);
-    let ended = ends.into_iter().flatten().flatten().map(|end| end.at / 1_000_000).max();
+    let ended = ends.into_iter().flatten().flatten().map(|ended| ended.end.at.0 / 1_000_000).max();
     Row {
         election: board.election.clone(),
         fares: if problem.is_some() { Fares::NotSeen } else { outlook.fares(is_led) },
@@ -121,7 +120,7 @@ fn row(board: &Board, now: Duration) -> Row {
         }),
         outcome: last_turn.as_ref().map(|turn| turn.outcome.clone()),
         took_ms: last_turn.and_then(|turn| turn.took_ms),
-        next_at: on_record.and_then(|turns| Some(turns.next?.at / 1_000_000)),
+        next_at: on_record.and_then(|turns| Some(turns.next?.at.0 / 1_000_000)),
         next_local: outlook.next_turn.map(|next| next.local),
         schedule: schedule(&state),
         problem,
@@ -140,7 +139,7 @@ fn last_turn(state: &State, outlook: &Outlook) -> Option<LastTurn> {
         candidate: None,
         took_ms: turn.took_ms,
     });
-    let instant = |turn: &LastTurn| DateTime::parse_from_rfc3339(&turn.slot).ok();
+    let instant = |turn: &LastTurn| Timestamp::parse(&turn.slot);
     // Once it leads no more, another candidate may have run the same slot again.
     let leads = matches!(state.role, Role::Leading { .. });
     let newer = |own: &LastTurn| {
@@ -214,11 +213,9 @@ fn lanes(
 }
 
 /// For how long the leader that is followed leads, by the record.
-fn led_for(role: &Role, now: u64) -> Option<Duration> {
+fn led_for(role: &Role, now: Timestamp) -> Option<Duration> {
     let Role::Following(Some(Other { since: Some(since), .. })) = role else { return None };
-    let since = DateTime::parse_from_rfc3339(since).ok()?;
-    let since = u64::try_from(since.timestamp_nanos_opt()?).ok()?;
-    Some(Duration::from_nanos(now.saturating_sub(since)))
+    Some(now.since(Timestamp::parse(since)?))
 }
 
 /// A change as a sentence.

@@ -5,7 +5,7 @@ use super::*;
 use crate::clock::BootClock;
 use crate::contract::{
     EndingReason, Exchange, ExchangeResult, Incumbent, Leadership, Problem, ProblemClass, Report,
-    Role, Turn,
+    RequestKind, Role, Timestamp, Turn,
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Event, Reason};
@@ -21,9 +21,9 @@ pub(super) fn seconds(seconds: u64) -> Duration {
 
 pub(super) fn report(role: Role, results: &[ExchangeResult]) -> Report {
     let exchange = |result: &ExchangeResult| Exchange {
-        what: "renew lease".to_owned(),
+        what: RequestKind::RenewLease,
         result: *result,
-        took: 5_000_000,
+        took: Duration::from_millis(5),
     };
     Report { exchanges: results.iter().map(exchange).collect(), ..Report::of(role, seconds(4)) }
 }
@@ -33,12 +33,12 @@ pub(super) fn turn() -> Turn {
         election: "jobs/report".to_owned(),
         key: "acme/jobs/report/2000-01-01T00:00:00Z".to_owned(),
         term: 7,
-        slot: 946_684_800_000_000_000,
+        slot: Timestamp(946_684_800_000_000_000),
         trigger: None,
         attempt: 1,
         past_due: false,
         missed: 0,
-        valid_for: 12_000_000_000,
+        valid_for: seconds(12),
         time_limit: None,
         share: None,
     }
@@ -50,14 +50,14 @@ fn ended(end: TurnEnd) -> Event {
 }
 
 pub(super) fn leading() -> Role {
-    Role::Leading(Leadership { term: 7, valid_for: 12_000_000_000 })
+    Role::Leading(Leadership { term: 7, valid_for: seconds(12) })
 }
 
 pub(super) fn following(address: Option<&str>) -> Role {
     Role::Following(Some(Incumbent {
         name: "<script>".to_owned(),
         term: 6,
-        since: 0,
+        since: Timestamp(0),
         address: address.map(str::to_owned),
         coordinates: false,
     }))
@@ -104,9 +104,10 @@ fn who_may_not_reach_what_lies_beside_the_election_is_ready() {
     let board = board();
     board.stepped(&report(Role::Undecided, &[ExchangeResult::Done]), NOW, NOW);
     let mut refused = report(leading(), &[ExchangeResult::Refused; 4]);
-    let beside = ["read announcement", "announce", "write candidates", "read orders"];
+    use RequestKind::{Announce, ReadAnnouncement, ReadOrders, WriteCandidates};
+    let beside = [ReadAnnouncement, Announce, WriteCandidates, ReadOrders];
     for (exchange, what) in refused.exchanges.iter_mut().zip(beside) {
-        exchange.what = what.to_owned();
+        exchange.what = what;
     }
     board.stepped(&refused, NOW, NOW);
     assert_eq!(board.readiness(NOW), Readiness::Ready);
@@ -264,7 +265,7 @@ async fn the_leader_is_found_by_asking_anybody() {
     let changes = told(get(&server, "GET /history").await.2);
     assert_eq!(changes["changes"][0]["event"], "elected");
     // Its time runs out whether or not anybody says so.
-    let over = Role::Leading(Leadership { term: 7, valid_for: 0 });
+    let over = Role::Leading(Leadership { term: 7, valid_for: Duration::ZERO });
     board.stepped(&report(over, &[ExchangeResult::Done]), clock.now(), clock.now());
     assert_eq!(get(&server, "GET /readyz?leader").await.0, 503);
 }
@@ -459,12 +460,12 @@ fn turns_that_were_late_refused_or_stopped_are_counted() {
         election: String::new(),
         key: String::new(),
         term: 7,
-        slot: 0,
+        slot: Timestamp(0),
         trigger: None,
         attempt: 1,
         past_due: true,
         missed: 4,
-        valid_for: 0,
+        valid_for: Duration::ZERO,
         time_limit: None,
         share: None,
     };

@@ -95,7 +95,8 @@ fn all_complaints_come_at_once() {
         schedule: Some(Schedule::Every(Duration::ZERO)),
         ..Settings::new("report", Credential::ConnectionString(AZURITE.into()))
     };
-    let mut wrong: Vec<_> = read(&settings).unwrap_err().iter().map(|c| c.setting).collect();
+    let complaints = read(&settings).unwrap_err();
+    let mut wrong: Vec<_> = complaints.iter().map(|c| c.setting.as_str()).collect();
     wrong.sort_unstable();
     assert_eq!(wrong, [names::ELECTION, names::EVERY, names::LEASE]);
 }

@@ -121,7 +121,7 @@ impl Seen {
     /// Of a report that is counted from `at`.
     fn report(&self, report: &Report, at: Duration) {
         let leads = match &report.role {
-            Role::Leading(now) => Some((now.term, at + Duration::from_nanos(now.valid_for))),
+            Role::Leading(now) => Some((now.term, at + now.valid_for)),
             _ => None,
         };
         let coordinated = match &report.role {

@@ -9,7 +9,6 @@ use crate::contract::{self, Problem, ProblemClass, Request, Snapshot, Turn};
 use crate::deadline::Deadline;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use crate::runner::{Class, Event};
-use crate::span::nanoseconds;
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
@@ -148,10 +147,9 @@ impl<H: Handler> OfShare<H> {
 
 /// The turn as it is after a wait of `waited`.
 fn after(waited: Duration, turn: Turn, lease: &Deadline) -> Turn {
-    let left = |limit: u64| nanoseconds(Duration::from_nanos(limit).saturating_sub(waited));
     Turn {
-        valid_for: nanoseconds(lease.remaining()),
-        time_limit: turn.time_limit.map(left),
+        valid_for: lease.remaining(),
+        time_limit: turn.time_limit.map(|limit| limit.saturating_sub(waited)),
         ..turn
     }
 }

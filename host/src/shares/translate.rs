@@ -1,6 +1,6 @@
 //! Between the requests of [`tenure_shares`] and those about blobs.
 
-use crate::contract::side_blobs::{Answer as Done, ListedBlob, Over, Request, Write};
+use crate::component::bindings::side_blobs::{Answer as Done, ListedBlob, Over, Request, Write};
 use crate::contract::{Problem, ProblemClass};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::fmt::Display;

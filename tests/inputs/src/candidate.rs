@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tenure_azure::Answer;
-use tenure_core::{Begins, Beside, Chance, Event, Failure, FailureKind, Outcome, RawAnswer};
-use tenure_core::{Report, Role, Step, Timestamp, Todo, Told};
+use tenure_core::{Begins, Beside, Chance, Event, Failure, FailureKind, Outcome, Response};
+use tenure_core::{Report, Role, State, Step, Timestamp, Todo, Told};
 
 use crate::account::assert_sendable;
 use crate::answer::{Written, pieces, wall};
@@ -31,13 +31,13 @@ struct Script<'a> {
 }
 
 impl Script<'_> {
-    fn raw(&mut self) -> Result<RawAnswer, Failure> {
+    fn raw(&mut self) -> Result<Response, Failure> {
         let written = self.answers.next();
         self.ended = written.is_none();
         let written = written.and_then(Written::read);
         let failure = Failure { kind: FailureKind::Timeout, detail: String::new() };
         let Written { status, headers, body } = written.ok_or(failure)?;
-        Ok(RawAnswer { status, headers, body: body.to_vec() })
+        Ok(Response { status, headers, body: body.to_vec() })
     }
 }
 
@@ -57,12 +57,18 @@ pub fn candidate(data: &[u8]) {
     };
     let mut script = Script { answers: Box::new(pieces(data)), ended: false };
     let mut chance = Counter(1);
-    let (mut state, mut now, mut event) = (None::<Vec<u8>>, Duration::from_secs(100), None);
+    let (mut state, mut now, mut event) = (None::<State>, Duration::from_secs(100), None);
     let mut last_term = 0;
     for _ in 0..STEPS {
         let start = Begins { at: now, ahead: Duration::ZERO };
         let began = now;
-        let mut step = Step::begin(&settings, state.as_deref(), start, event.take(), &mut chance);
+        let mut step = Step::begin(
+            &settings,
+            state.as_ref().map(State::as_bytes),
+            start,
+            event.take(),
+            &mut chance,
+        );
         let report: Report = loop {
             let sent = now;
             match step.next(now) {

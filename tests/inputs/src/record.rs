@@ -2,7 +2,7 @@
 
 use tenure_azure::name::SideBlob;
 use tenure_azure::{Answer, Operation};
-use tenure_core::{Record, Settings, Snapshot, listed, trigger};
+use tenure_core::{Look, Record, Settings, listed, trigger};
 
 use crate::answer::{Written, pieces, wall};
 
@@ -39,7 +39,7 @@ pub fn record(data: &[u8]) {
         let again = Record::read(&written).expect("it was written by this version");
         assert_eq!(again.map(|record| record.write()), Some(written));
     }
-    let _ = Snapshot::read(&election, &settings, wall());
+    let _ = Look::read(&election, &settings, wall());
     let Some(beside) = answer(&Operation::ReadSideBlob(SideBlob::Orders)) else { return };
     let _ = listed(&beside, &settings);
     for place in [false, true] {

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use tenure_core::{Timestamp, Turn, TurnId};
+use tenure_core::{Timestamp, Turn};
 use tenure_webhook::{Call, Target, variable as name};
 
 use crate::account::assert_sendable;
 use crate::answer::wall;
-use crate::record::settings;
 use crate::variable;
 
 /// Lines `NAME=value` of the settings, then what the receiver answers. A call can be sent, and what is said of its answer does
@@ -17,6 +16,8 @@ pub fn webhook(data: &[u8]) {
     let environment = |wanted: &str| variable(&text, wanted);
     let Ok((target, credentials)) = Target::read(&environment) else { return };
     let turn = Turn {
+        election: "jobs/report".into(),
+        key: "acme/jobs/report/2026-11-20T07:00:00Z".into(),
         term: 1_795_762_800,
         slot: Timestamp::from_date(wall()),
         trigger: None,
@@ -25,9 +26,9 @@ pub fn webhook(data: &[u8]) {
         missed: 0,
         valid_for: Duration::from_secs(10),
         time_limit: None,
+        share: None,
     };
-    let id = TurnId::of(&turn, &settings(&[]));
-    let call = Call::of(&turn, &id, &target, &credentials, wall().timestamp());
+    let call = Call::of(&turn, &target, &credentials, wall().timestamp());
     assert_sendable(&call.request);
     let message = call.judge(500, data).expect_err("500 is a failure");
     assert!(!message.contains(char::is_control), "{message:?}");

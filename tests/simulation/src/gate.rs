@@ -130,7 +130,7 @@ impl State {
     pub fn reports(&mut self, now: Millis, who: Who, report: &Report, taken_at: Duration) {
         let process = &mut self.processes[who];
         process.leads_until = match &report.role {
-            Role::Leading(leadership) => taken_at + Duration::from_nanos(leadership.valid_for),
+            Role::Leading(leadership) => taken_at + leadership.valid_for,
             _ => Duration::ZERO,
         };
         process.runs_on = process.runs_on.or(Some(now)).filter(|_| !report.wind_down);

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tenure::Deadline;
 use tenure::clock::Clock;
-use tenure::contract::Turn;
+use tenure::contract::{Timestamp, Turn};
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
 
 use super::clock::SimClock;
@@ -41,14 +41,14 @@ impl Desk {
 impl Handler for Desk {
     fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
         let now = self.world.now();
-        let mut dice = Dice::new(self.world.seed ^ turn.slot, 2_000 + self.who as u64);
+        let mut dice = Dice::new(self.world.seed ^ turn.slot.0, 2_000 + self.who as u64);
         {
             let mut state = self.world.state();
             // A process may stand still between the order and the first thing that is done.
             let works = !state.processes[self.who].paused;
             let machine = state.processes[self.who].machine;
             state.processes[self.who].turn = Some(TurnState { term: turn.term, works });
-            let Turn { term, slot, attempt, .. } = turn;
+            let Turn { term, slot: Timestamp(slot), attempt, .. } = turn;
             let trigger = turn.trigger.as_deref().map(number);
             state.note(now, What::TurnBegan { who: self.who, term, slot, attempt, trigger });
             if works {
@@ -68,7 +68,7 @@ impl Handler for Desk {
             world: self.world.clone(),
             who: self.who,
             clock: self.clock.clone(),
-            limit: turn.time_limit.map(|limit| self.clock.now() + Duration::from_nanos(limit)),
+            limit: turn.time_limit.map(|limit| self.clock.now() + limit),
             ended: false,
         };
         let work = Box::pin(work(
@@ -110,7 +110,7 @@ async fn work(
         }
         if clock.now() >= ends {
             // Whoever tries it, and whenever.
-            let poisoned = Dice::new(world.seed ^ turn.slot, 6).permille(world.plan.rules.poison);
+            let poisoned = Dice::new(world.seed ^ turn.slot.0, 6).permille(world.plan.rules.poison);
             if poisoned {
                 world.note(What::Sick(who));
                 return TurnEnd::Failed("the slot is poisoned".into());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tenure::clock::Clock;
 use tenure_azure::credential::Pass;
 use tenure_azure::{Answer, Operation};
-use tenure_core::{Ask, Course, Next, OneTurn, Problem, Settings, Snapshot, Step, Turn};
+use tenure_core::{Ask, Course, Look, Next, OneTurn, Problem, Settings, Step, Turn};
 
 use super::clock::SimClock;
 use super::dice::Dice;
@@ -104,7 +104,7 @@ impl Invocation {
         }
     }
 
-    async fn look(&self) -> Result<Snapshot, Problem> {
+    async fn look(&self) -> Result<Look, Problem> {
         let settings = &self.native.settings;
         let operation = Operation::Read { lease: None };
         let ask = Ask { operation, timeout: settings.timings.request_timeout, pass: Pass::Own };
@@ -118,7 +118,7 @@ impl Invocation {
             reply = self.native.ask(settings, ask.clone(), date).await;
         }
         let problem = reply.map_err(|f| f.problem(ask.operation.name(), settings.account.origin()));
-        Snapshot::read(&problem?, settings, self.native.wall())
+        Look::read(&problem?, settings, self.native.wall())
     }
 
     /// The handler's work, which nothing can stop but the end of the process.

@@ -16,7 +16,6 @@
 pub mod campaign;
 pub mod clock;
 pub mod condition;
-mod convert;
 pub mod coverage;
 pub mod dice;
 pub mod elector;

@@ -7,19 +7,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use tenure::clock::Clock;
-use tenure::contract::{self as wit, State};
 use tenure_azure::secret::Secret;
 use tenure_azure::{Answer, Metadata, Operation};
 use tenure_core::{
     Ask, Begins, Beside, Complaint, Environment, Event, Failure, FailureKind, OwnTime, Report,
-    Settings, Step, Todo, Unreadable,
+    Request as Outgoing, Response as Reply, Settings, State, Step, Timestamp, Todo, Told,
+    Unreadable,
 };
 use tenure_store::{Request, Response};
 use tokio::select;
 
 use super::clock::SimClock;
 use super::condition::{BadSecret, Spoilt};
-use super::convert;
 use super::dice::Dice;
 use super::elector::{OF_CANDIDATES, heard};
 use super::fate::Broken;
@@ -139,14 +138,20 @@ impl Native {
         &self,
         state: Option<State>,
         elapsed: Duration,
-        event: Option<wit::Event>,
-    ) -> wit::Report {
+        event: Option<Event>,
+    ) -> Report {
         let spoilt = self.world.state().spoilt[self.machine];
         let (_, ahead) = self.clock.read();
         self.ahead.store(u64::try_from(ahead.as_millis()).unwrap_or(0), Ordering::Relaxed);
         let begins = Begins { at: elapsed, ahead };
         let bytes = state.as_ref().map(State::as_bytes);
-        let event = event.map(|event| convert::event(event, self.wall()));
+        let event = event.map(|event| match event {
+            // By the clock of this world.
+            Event::Answered(Told { reply, .. }) => {
+                Event::Answered(Told { reply, at: Timestamp::from_date(self.wall()) })
+            }
+            event => event,
+        });
         let files = self.world.plan.traits.has(Trait::Files);
         if spoilt == Spoilt::default() && !files {
             let step = self.begin(&self.settings, bytes, begins, event);
@@ -157,7 +162,7 @@ impl Native {
             Ok(read) => read,
             Err(complaints) => {
                 self.met(spoilt, false);
-                return convert::report(Report::undone(bytes, event, &complaints));
+                return Report::undone(bytes, event, &complaints);
             }
         };
         self.met(spoilt, !complaints.is_empty());
@@ -166,35 +171,33 @@ impl Native {
         self.told(&settings, step, begins).await
     }
 
-    async fn told(&self, settings: &Settings, mut step: Step<'_>, begins: Begins) -> wit::Report {
-        let report = self.drive(settings, &mut step, begins).await;
+    async fn told(&self, settings: &Settings, mut step: Step<'_>, begins: Begins) -> Report {
+        let mut report = self.drive(settings, &mut step, begins).await;
         let problems = report.problems.iter().map(|problem| problem.detail.as_str());
         heard(&self.world, self.who, problems);
-        let background = step.beside().map(|beside| match beside {
-            Beside::Fetch(fetch) => convert::request(fetch.request, fetch.timeout),
+        report.background = step.beside().map(|beside| match beside {
+            Beside::Fetch(fetch) => Outgoing::of(fetch.request, fetch.timeout),
             Beside::Send(mut ask) => {
                 self.of_version(&mut ask.operation);
                 let date = step.date(self.now(), self.wall());
-                convert::request(ask.request(settings, date), ask.timeout)
+                Outgoing::of(ask.request(settings, date), ask.timeout)
             }
         });
-        let supervised = self.world.plan.traits.has(Trait::Supervised);
-        let will = || step.last_will(self.now(), self.wall());
-        let last_will = supervised
-            .then(will)
-            .flatten()
-            .map(|will| convert::request(will.request, will.valid_for));
-        wit::Report { background, last_will, ..convert::report(report) }
+        if self.world.plan.traits.has(Trait::Supervised) {
+            let will = step.last_will(self.now(), self.wall());
+            report.last_will = will.map(|will| Outgoing::of(will.request, will.valid_for));
+        }
+        report
     }
 
     /// Sends a request beside the steps.
-    pub(super) async fn send(&self, asked: wit::Request) -> Result<wit::Response, wit::Failure> {
+    pub(super) async fn send(&self, asked: Outgoing) -> Result<Reply, Failure> {
         let timeout = asked.timeout;
-        let failed = |kind| wit::Failure { kind, detail: String::new() };
+        let failed = |kind| Failure { kind, detail: String::new() };
         if asked.url.starts_with(IDENTITY) {
             let reply = token::fetch(&self.world, self.who, timeout).await;
-            let (status, body) = reply.map_err(|_| failed(wit::FailureKind::Timeout))?;
-            return Ok(wit::Response { status, headers: Vec::new(), body });
+            let (status, body) = reply.map_err(|_| failed(FailureKind::Timeout))?;
+            return Ok(Reply { status, headers: Vec::new(), body });
         }
         let path = asked.url.match_indices('/').nth(2).map_or(0, |(at, _)| at);
         let request = Request {
@@ -206,15 +209,15 @@ impl Native {
         select! {
             biased;
             answer = network::send(&self.world, self.who, request) => match answer {
-                Ok(response) => Ok(wit::Response {
+                Ok(response) => Ok(Reply {
                     status: response.status,
                     headers: self.headers(response),
                     body: Vec::new(),
                 }),
-                Err(Broken::Refused) => Err(failed(wit::FailureKind::Connect)),
-                Err(Broken::Reset) => Err(failed(wit::FailureKind::Reset)),
+                Err(Broken::Refused) => Err(failed(FailureKind::Connect)),
+                Err(Broken::Reset) => Err(failed(FailureKind::Reset)),
             },
-            () = tokio::time::sleep(timeout) => Err(failed(wit::FailureKind::Timeout)),
+            () = tokio::time::sleep(timeout) => Err(failed(FailureKind::Timeout)),
         }
     }
 

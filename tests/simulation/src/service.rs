@@ -279,12 +279,12 @@ impl Service {
     pub fn transfer(
         &self,
         at: Millis,
-        order: TransferOrder<'_>,
+        order: &TransferOrder,
         orders: &tenure_azure::Answer,
         election: &tenure_azure::Answer,
     ) -> Option<Placing<TransferState>> {
         let wall = self.clock(at).wall;
-        tenure_core::transfer(order, (orders, election), &self.settings, wall).ok()
+        tenure_core::transfer((order, true), (orders, election), &self.settings, wall).ok()
     }
 
     /// The store starts anew, without what it knew.

@@ -51,7 +51,7 @@ impl Told {
     pub fn stepped(&mut self, report: &Report, taken_at: Duration) {
         let newest = match (&report.role, &report.last_will) {
             (Role::Leading(leadership), will) => {
-                self.leads_until = taken_at + Duration::from_nanos(leadership.valid_for);
+                self.leads_until = taken_at + leadership.valid_for;
                 let Some(will) = will else { return };
                 Some(Will { request: request(will), until: taken_at + will.timeout })
             }

@@ -54,8 +54,7 @@ async fn command(world: Arc<World>, mut dice: Dice) {
         transfers.push(Transfer { to: to.as_deref().map(number_of), ..Transfer::default() });
         transfers.len() - 1
     };
-    let id = format!("x{number}");
-    let mut term = None;
+    let mut order = TransferOrder { id: format!("x{number}"), to, term: None };
     for _ in 0..ROUNDS {
         let ask = |operation: &Operation| {
             let now = world.now();
@@ -65,12 +64,11 @@ async fn command(world: Arc<World>, mut dice: Dice) {
         pause(&world, &mut dice).await;
         let election = ask(&Operation::Read { lease: None });
         let now = world.now();
-        let order = TransferOrder { id: &id, to: to.as_deref(), term, place: true };
-        let placing = world.state().service.transfer(now, order, &orders, &election);
+        let placing = world.state().service.transfer(now, &order, &orders, &election);
         let Some(Placing::Write(operation, TransferState::Waiting(found))) = placing else {
             return;
         };
-        term = Some(found);
+        order.term = Some(found);
         let decided = now;
         pause(&world, &mut dice).await;
         // A command that stands still writes an old order.

@@ -41,7 +41,7 @@ impl Elector for Script {
         let again_in = if step < self.renewals { RENEW } else { LONG };
         let mut report = Report { renewed: step > 0, ..Report::of(Role::Left, again_in) };
         if word.is_none() {
-            let valid_for = nanoseconds(VALID);
+            let valid_for = VALID;
             report.role = Role::Leading(Leadership { term: TURN.term, valid_for });
             report.run = (step == 0).then_some(tenure::contract::Turn { valid_for, ..TURN });
             self.until.store(nanoseconds(elapsed + VALID), Ordering::SeqCst);

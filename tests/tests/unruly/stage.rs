@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure::clock::Clock;
 use tenure::component::Engine;
-use tenure::contract::Turn;
+use tenure::contract::{Timestamp, Turn};
 use tenure::egress::AllowList;
 use tenure::handler::{ComponentHandler, Handler, Options, Stream, TurnEnd};
 use tenure::{Deadline, clock};
@@ -20,12 +20,12 @@ pub const TURN: Turn = Turn {
     election: String::new(),
     key: String::new(),
     term: 7,
-    slot: 0,
+    slot: Timestamp(0),
     trigger: None,
     attempt: 1,
     past_due: false,
     missed: 0,
-    valid_for: 1_000_000_000,
+    valid_for: Duration::from_secs(1),
     time_limit: None,
     share: None,
 };

@@ -20,6 +20,7 @@ use super::super::report::{EndingReason, Turn, TurnResult};
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
 use super::super::timings::BACK_OFF;
+use super::super::turn_key::turn_key;
 use super::super::write::{Progress, Write};
 use super::{end, lose, unless_stalled};
 use crate::mutants::{self, mutant};
@@ -302,7 +303,10 @@ fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
     let record = &hold.record;
     let Some(LastSlot { slot, attempt }) = record.claim(claim.kind) else { return };
     let trigger = record.newest(claim.kind).map(|newest| newest.id.clone());
+    let settings = context.settings;
     let turn = Turn {
+        election: settings.election.to_string(),
+        key: turn_key(slot, trigger.as_deref(), settings),
         term: record.term,
         slot,
         trigger,
@@ -310,11 +314,8 @@ fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
         past_due: claim.past_due,
         missed: claim.missed,
         valid_for: hold.valid_until.saturating_sub(context.started),
-        time_limit: context
-            .settings
-            .failure_policy
-            .turn_timeout
-            .filter(|_| !mutant!(TurnWithoutLimit)),
+        time_limit: settings.failure_policy.turn_timeout.filter(|_| !mutant!(TurnWithoutLimit)),
+        share: None,
     };
     context.state.turn = Some(turn.clone());
     context.state.turn_began = context.now;

@@ -32,16 +32,14 @@ pub enum Placing<S> {
 }
 
 /// A transfer, as a command gives it.
-#[derive(Clone, Copy, Debug)]
-pub struct TransferOrder<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransferOrder {
     /// Random, 1 to 64 letters, digits, dots, hyphens and underscores.
-    pub id: &'a str,
+    pub id: String,
     /// The name of the successor. None: any candidate may lead next.
-    pub to: Option<&'a str>,
+    pub to: Option<String>,
     /// The term of the order. None: that of the record.
     pub term: Option<u64>,
-    /// Places the order. False: only finds its state.
-    pub place: bool,
 }
 
 /// The state of a transfer. `wit/types.wit` defines each case.
@@ -234,19 +232,19 @@ pub fn trigger(
     Ok(Placing::Write(found.write(settings), state))
 }
 
-/// Returns the state of a transfer, or the request that places it.
+/// Returns the state of a transfer, or if `place` the request that places it.
 ///
 /// `orders` was read first, then `election`.
 ///
 /// # Errors
 /// It cannot be placed, or a blob could not be read.
 pub fn transfer(
-    order: TransferOrder<'_>,
+    (order, place): (&TransferOrder, bool),
     answers: (&Answer, &Answer),
     settings: &Settings,
     wall: DateTime<Utc>,
 ) -> Result<Placing<TransferState>, Problem> {
-    let TransferOrder { id, to, term, place } = order;
+    let (id, to, term) = (order.id.as_str(), order.to.as_deref(), order.term);
     check_order(id, settings)?;
     if to.is_some_and(|to| !is_fit(to, LONGEST_NAME)) {
         return refused(ProblemClass::Order, "no candidate can have the name of the successor");

@@ -43,7 +43,9 @@ impl Outcome {
         matches!(self, Self::Succeeded | Self::Abandoned)
     }
 
-    pub(super) fn word(self) -> &'static str {
+    /// Its name, as the WIT package spells it and the record has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
@@ -56,7 +58,7 @@ impl Outcome {
     }
 
     pub(super) fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|outcome| outcome.word() == word)
+        Self::ALL.into_iter().find(|outcome| outcome.name() == word)
     }
 }
 
@@ -133,7 +135,7 @@ impl Ended {
         let took = took.map(|took| took.as_millis().to_string()).unwrap_or_default();
         let (slot, at) = (slot.to_rfc3339(), at.to_rfc3339());
         let trigger = if *triggered { "/trigger" } else { "" };
-        format!("{slot}/{at}/{took}/{}{trigger}", outcome.word())
+        format!("{slot}/{at}/{took}/{}{trigger}", outcome.name())
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {

@@ -258,7 +258,7 @@ impl Reader<'_> {
 
     fn complain_all<T>(&mut self, setting: &'static str, problems: Vec<Problem>) -> Option<T> {
         let complaints = problems.into_iter().map(|Problem { problem, advice }| Complaint {
-            setting,
+            setting: setting.into(),
             problem,
             advice,
         });
@@ -277,7 +277,7 @@ impl Reader<'_> {
         let said = self
             .complaints
             .iter()
-            .any(|complaint| complaint.setting == name || of_file == Some(complaint.setting));
+            .any(|complaint| complaint.setting == name || of_file == Some(&*complaint.setting));
         if !said {
             let advice = "set it, or unset the other variables of this credential";
             self.complain(name, "is not set, and the credential needs it", advice);

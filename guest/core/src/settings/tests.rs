@@ -73,7 +73,7 @@ fn the_failure_policy_is_judged_at_its_bounds() {
     ] {
         assert!(good.iter().all(|value| judged(name, value).is_ok()), "{name}");
         for value in bad {
-            assert_eq!(judged(name, value), Err(vec![name]), "{value}");
+            assert_eq!(judged(name, value), Err(vec![name.to_string()]), "{value}");
         }
     }
     let strict = judged(variable::TURN_TIMEOUT, "90s").unwrap();
@@ -82,7 +82,7 @@ fn the_failure_policy_is_judged_at_its_bounds() {
     assert_eq!(judged(variable::COOL_DOWN, "5s").unwrap().cool_down, Duration::from_secs(5));
 }
 
-fn judged(pairs: &[(&str, &str)]) -> Result<Agenda, Vec<(&'static str, String)>> {
+fn judged(pairs: &[(&str, &str)]) -> Result<Agenda, Vec<(String, String)>> {
     let needed = [(variable::ELECTION, "leases/leader"), AZURITE];
     read(&[&needed, pairs].concat())
         .map(|settings| settings.agenda)
@@ -167,6 +167,6 @@ fn an_agenda_that_cannot_be_followed_is_complained_about() {
 #[test]
 fn nothing_set_names_what_is_needed() {
     let complaints = read(&[]).unwrap_err();
-    let settings: Vec<_> = complaints.iter().map(|c| c.setting).collect();
+    let settings: Vec<_> = complaints.iter().map(|c| &*c.setting).collect();
     assert_eq!(settings, [variable::ELECTION, variable::CONNECTION_STRING]);
 }

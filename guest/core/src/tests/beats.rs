@@ -385,7 +385,7 @@ fn a_token_is_asked_for_beside_the_beats() {
         loop {
             match step.next(candidate.now) {
                 Todo::Rest(report) => {
-                    candidate.state = Some(report.state.clone());
+                    candidate.state = Some(report.state.clone().into_bytes());
                     return (step.beside(), *report);
                 }
                 Todo::Fetch(_) => panic!("no step waits for a token"),
@@ -405,7 +405,7 @@ fn a_token_is_asked_for_beside_the_beats() {
     assert!(report.again_in >= seconds(1), "{report:?}");
     let body = r#"{"access_token":"secret","expires_in":"400","token_type":"Bearer"}"#;
     let answer = |at: Moment| {
-        let raw = RawAnswer { status: 200, headers: Vec::new(), body: body.into() };
+        let raw = Response { status: 200, headers: Vec::new(), body: body.into() };
         assert!(!format!("{raw:?}").contains("secret"));
         Event::Answered(Told { reply: Ok(raw), at: Timestamp::from_date(instant(at)) })
     };

@@ -127,7 +127,7 @@ fn a_slot_ahead_does_not_keep_the_work_of_a_leader_waiting() {
         assert_eq!(told, [], "{attempt}");
         let look = Operation::Read { lease: None };
         let reply = seen(&look, seconds(100), "expired", &record.write()).unwrap();
-        let snapshot = Snapshot::read(&reply, &candidate.settings, instant(seconds(100))).unwrap();
-        assert_eq!(snapshot.ahead, None, "nothing waits for it");
+        let look = Look::read(&reply, &candidate.settings, instant(seconds(100))).unwrap();
+        assert_eq!(look.snapshot.ahead, None, "nothing waits for it");
     }
 }

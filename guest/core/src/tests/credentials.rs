@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::*;
-use crate::{Beside, Environment, RawAnswer, SecretFile, Told, Unreadable};
+use crate::{Beside, Environment, Response, SecretFile, Told, Unreadable};
 use tenure_azure::credential::Pass;
 use tenure_azure::secret::Secret;
 
@@ -267,7 +267,7 @@ fn a_late_refusal_of_a_key_that_is_not_in_use_changes_nothing() {
         loop {
             match step.next(leader.now) {
                 Todo::Rest(report) => {
-                    leader.state = Some(report.state.clone());
+                    leader.state = Some(report.state.clone().into_bytes());
                     return (*report, step.beside());
                 }
                 Todo::Fetch(_) => panic!("no token is needed"),
@@ -291,7 +291,7 @@ fn a_late_refusal_of_a_key_that_is_not_in_use_changes_nothing() {
     let header = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
     let headers =
         vec![header("x-ms-error-code", "AuthenticationFailed"), header("x-ms-request-id", "1")];
-    let raw = RawAnswer { status: 403, headers, body: Default::default() };
+    let raw = Response { status: 403, headers, body: Default::default() };
     let told = Told { reply: Ok(raw), at: Timestamp::from_date(instant(leader.now)) };
     let (refused, sent) = step(&mut leader, Some(Event::Answered(told)));
     assert_eq!(refused.problems, []);
@@ -374,10 +374,11 @@ fn a_file_that_is_just_being_replaced_is_what_it_was() {
     for wrong in [Err(Unreadable::Missing), Ok(""), Ok("not base64!")] {
         *place.file.borrow_mut() = wrong;
         assert!(read(None).is_err(), "{wrong:?}");
-        let (settings, complaints) = read(Some(&state)).unwrap();
+        let (settings, complaints) = read(Some(state.as_bytes())).unwrap();
         assert_eq!(signed(&settings), before, "{wrong:?}");
         assert_eq!(complaints.len(), 1, "{complaints:?}");
-        let mut step = Step::begin(&settings, Some(&state), seconds(3), None, &mut chance);
+        let mut step =
+            Step::begin(&settings, Some(state.as_bytes()), seconds(3), None, &mut chance);
         step.complain(&complaints, seconds(3));
         let report = loop {
             match step.next(seconds(3)) {
@@ -393,10 +394,13 @@ fn a_file_that_is_just_being_replaced_is_what_it_was() {
         };
         let told = &report.problems[0].detail;
         assert!(told.contains("What was read before is used"), "{told}");
-        assert!(Settings::read_on(&place, Some(&report.state)).is_ok(), "and is kept in mind");
+        assert!(
+            Settings::read_on(&place, Some(report.state.as_bytes())).is_ok(),
+            "and is kept in mind"
+        );
     }
     *place.file.borrow_mut() = Ok("\u{feff}a2V5dHdv");
-    let (settings, complaints) = read(Some(&state)).unwrap();
+    let (settings, complaints) = read(Some(state.as_bytes())).unwrap();
     assert_eq!(complaints, []);
     assert_ne!(signed(&settings), before, "the new one is used");
 }

@@ -1,6 +1,7 @@
 //! protocol.md §6: at-least-once delivery, and the reset of a slot.
 
 use super::*;
+use crate::record::Started;
 
 const AT_LEAST_ONCE: &[(&str, &str)] = &[
     (variable::EVERY, "10m"),

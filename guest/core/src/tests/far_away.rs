@@ -1,7 +1,7 @@
 //! Candidates with failover whose account is far away, and hosts with two clocks. protocol.md §13.
 
 use super::*;
-use crate::{Begins, Beside, RawAnswer, Told};
+use crate::{Begins, Beside, Response, Told};
 
 /// What a host does beside the steps: a request about a side blob is answered one round trip later.
 struct Host {
@@ -42,7 +42,7 @@ impl Host {
         loop {
             match step.next(candidate.now) {
                 Todo::Rest(report) => {
-                    candidate.state = Some(report.state.clone());
+                    candidate.state = Some(report.state.clone().into_bytes());
                     if let Some(Beside::Send(ask)) = step.beside() {
                         self.beside = Some((ask.operation, candidate.now));
                     }
@@ -76,7 +76,7 @@ impl Host {
             _ => (404, header("x-ms-error-code", "BlobNotFound")),
         };
         let headers = vec![special, header("x-ms-request-id", "1")];
-        let raw = RawAnswer { status, headers, body: Default::default() };
+        let raw = Response { status, headers, body: Default::default() };
         let at = Timestamp::from_date(instant(now));
         Some(Event::Answered(Told { reply: Ok(raw), at }))
     }

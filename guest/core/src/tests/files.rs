@@ -85,7 +85,7 @@ fn a_file_that_leads_to_another_account_needs_a_restart_and_the_leader_leads_on(
     {
         place.write("/run/string", other);
         let now = seconds(104 + 2 * n as u64);
-        let (next, _) = place.step(Some(&report.state), now, None, available);
+        let (next, _) = place.step(Some(report.state.as_bytes()), now, None, available);
         assert!(matches!(next.role, Role::Leading(_)), "{other}: {next:?}");
         let problem = &next.problems[0];
         assert_eq!(problem.class, ProblemClass::Configuration);
@@ -97,7 +97,7 @@ fn a_file_that_leads_to_another_account_needs_a_restart_and_the_leader_leads_on(
     }
     // Another key of the same account is used.
     place.write("/run/string", "AccountName=tenure;AccountKey=a2V5dHdv");
-    let (next, _) = place.step(Some(&report.state), seconds(171), None, available);
+    let (next, _) = place.step(Some(report.state.as_bytes()), seconds(171), None, available);
     assert_eq!(next.problems, []);
 }
 
@@ -114,7 +114,7 @@ fn files_that_fit_together_no_more_are_what_they_were_and_the_leader_leads_on() 
     place.write("/run/string", other);
     for _ in 0..60 {
         let event = (ran > 0).then_some(Event::TurnEnded(Outcome::Succeeded.into()));
-        let (next, _) = place.step(Some(&report.state), now, event, available);
+        let (next, _) = place.step(Some(report.state.as_bytes()), now, event, available);
         assert!(matches!(next.role, Role::Leading(_)), "at {now:?}: {next:?}");
         ran += u32::from(next.run.is_some());
         for problem in &next.problems {
@@ -127,7 +127,7 @@ fn files_that_fit_together_no_more_are_what_they_were_and_the_leader_leads_on() 
     }
     assert!(ran > 5 && now > seconds(130), "{ran} turns");
     place.write("/run/string", "AccountName=tenure;AccountKey=a2V5dHdv");
-    let (next, _) = place.step(Some(&report.state), now + seconds(61), None, available);
+    let (next, _) = place.step(Some(report.state.as_bytes()), now + seconds(61), None, available);
     assert_eq!(next.problems, []);
 }
 
@@ -144,13 +144,13 @@ fn a_leader_looks_for_triggers_again_when_its_file_has_another_key() {
     let mut now = seconds(100);
     while !asked.contains(&"read orders") {
         now += report.again_in;
-        (report, asked) = place.step(Some(&report.state), now, None, rotated);
+        (report, asked) = place.step(Some(report.state.as_bytes()), now, None, rotated);
     }
     place.write("/run/string", "AccountName=tenure;AccountKey=a2V5dHdv");
     asked.clear();
     while now < seconds(130) && !asked.contains(&"read orders") {
         now += report.again_in;
-        (report, asked) = place.step(Some(&report.state), now, None, available);
+        (report, asked) = place.step(Some(report.state.as_bytes()), now, None, available);
     }
     assert!(asked.contains(&"read orders"), "{now:?}: {asked:?}");
 }
@@ -162,21 +162,30 @@ fn a_step_that_cannot_be_made_keeps_its_event() {
     let (report, _) = place.step(None, seconds(100), Some(Event::Ready(false)), available);
     assert_eq!(report.problems[0].class, ProblemClass::Configuration);
     // Called early, for other events, and by the clock.
-    let (report, _) =
-        place.step(Some(&report.state), seconds(101), Some(Event::Ready(true)), available);
-    let (report, _) =
-        place.step(Some(&report.state), seconds(102), Some(Event::Ready(false)), available);
-    let (mut report, _) = place.step(Some(&report.state), seconds(103), None, available);
+    let (report, _) = place.step(
+        Some(report.state.as_bytes()),
+        seconds(101),
+        Some(Event::Ready(true)),
+        available,
+    );
+    let (report, _) = place.step(
+        Some(report.state.as_bytes()),
+        seconds(102),
+        Some(Event::Ready(false)),
+        available,
+    );
+    let (mut report, _) = place.step(Some(report.state.as_bytes()), seconds(103), None, available);
     place.write("/run/string", GOOD);
     for second in 104..120 {
-        let (next, asked) = place.step(Some(&report.state), seconds(second), None, available);
+        let (next, asked) =
+            place.step(Some(report.state.as_bytes()), seconds(second), None, available);
         assert!(!asked.contains(&"acquire lease"), "paused, and yet it contends");
         report = next;
     }
     let event = Some(Event::Ready(true));
-    let (mut report, _) = place.step(Some(&report.state), seconds(120), event, available);
+    let (mut report, _) = place.step(Some(report.state.as_bytes()), seconds(120), event, available);
     for second in 121..130 {
-        report = place.step(Some(&report.state), seconds(second), None, available).0;
+        report = place.step(Some(report.state.as_bytes()), seconds(second), None, available).0;
     }
     assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
 }
@@ -187,7 +196,7 @@ fn one_that_never_made_a_step_leaves_at_once() {
     let (report, _) = place.step(None, seconds(100), None, available);
     assert_eq!(report.role, Role::Undecided);
     let event = Some(Event::Leave(None));
-    let (report, _) = place.step(Some(&report.state), seconds(101), event, available);
+    let (report, _) = place.step(Some(report.state.as_bytes()), seconds(101), event, available);
     assert_eq!(report.role, Role::Left);
 }
 
@@ -206,7 +215,8 @@ fn a_wish_to_leave_that_is_repeated_does_not_lose_the_outcome_of_the_turn() {
     assert!(report.run.is_some(), "{report:?}");
     for outcome in [Some(Outcome::Succeeded), None] {
         let event = Some(Event::Leave(outcome.map(Into::into)));
-        candidate.state = Some(Report::undone(candidate.state.as_deref(), event, &[]).state);
+        candidate.state =
+            Some(Report::undone(candidate.state.as_deref(), event, &[]).state.into_bytes());
     }
     candidate.step(None, available);
     assert_eq!(candidate.verbs(), ["write record", "release lease"]);
@@ -220,8 +230,13 @@ fn many_events_of_steps_that_cannot_be_made_take_no_endless_room() {
     let mut state = None;
     for second in 0..10_000 {
         let event = if second % 2 == 0 { Event::Ready(false) } else { Event::Ready(true) };
-        let (report, _) = place.step(state.as_deref(), seconds(second), Some(event), available);
+        let (report, _) = place.step(
+            state.as_ref().map(State::as_bytes),
+            seconds(second),
+            Some(event),
+            available,
+        );
         state = Some(report.state);
     }
-    assert!(state.unwrap().len() < 4_096);
+    assert!(state.unwrap().as_bytes().len() < 4_096);
 }

@@ -164,7 +164,7 @@ fn a_look_for_people_tells_of_such_a_term_too() {
     let candidate = Candidate::new(&[]);
     let look = Operation::Read { lease: None };
     let reply = seen(&look, seconds(100), "available", &incumbent(u64::MAX / 2)).unwrap();
-    let problem = Snapshot::read(&reply, &candidate.settings, instant(seconds(100))).unwrap_err();
+    let problem = Look::read(&reply, &candidate.settings, instant(seconds(100))).unwrap_err();
     assert_eq!(problem.class, ProblemClass::UnusableBlob);
 }
 

@@ -151,7 +151,7 @@ impl Candidate {
         loop {
             match step.next(self.now) {
                 Todo::Rest(report) => {
-                    self.state = Some(report.state.clone());
+                    self.state = Some(report.state.clone().into_bytes());
                     self.will = step.last_will(self.now, instant(self.now + self.wall_ahead));
                     return *report;
                 }

@@ -159,7 +159,7 @@ impl Invocation {
                 let wall = instant(self.now);
                 self.now += millis(10);
                 let now = self.time().step().at;
-                self.turn.read(Snapshot::read(&reply, self.settings, wall), now);
+                self.turn.read(Look::read(&reply, self.settings, wall), now);
             }
             Next::Step(event) => {
                 let state = self.turn.state();
@@ -400,7 +400,7 @@ fn without_a_timer_an_invocation_has_no_use() {
         variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
     };
     let complaints = Settings::one_shot(get).unwrap_err();
-    assert_eq!(complaints.iter().map(|c| c.setting).collect::<Vec<_>>(), [variable::EVERY]);
+    assert_eq!(complaints.iter().map(|c| &*c.setting).collect::<Vec<_>>(), [variable::EVERY]);
     assert!(Settings::read(get).is_ok());
 }
 
@@ -414,7 +414,7 @@ fn what_needs_a_candidate_that_lasts_is_refused() {
         _ => None,
     };
     let complaints = Settings::one_shot(get).unwrap_err();
-    let settings: Vec<_> = complaints.iter().map(|complaint| complaint.setting).collect();
+    let settings: Vec<_> = complaints.iter().map(|complaint| &*complaint.setting).collect();
     assert_eq!(settings, [variable::MAX_TENURE]);
 }
 

@@ -202,7 +202,7 @@ impl World {
         }
         runner.due =
             if runner.events.is_empty() { now.max(runner.began + report.again_in) } else { now };
-        runner.state = Some(report.state);
+        runner.state = Some(report.state.into_bytes());
         runner.role = report.role;
         if let Some(turn) = report.run {
             *self.turns.entry(name).or_default() += 1;

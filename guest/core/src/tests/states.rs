@@ -41,7 +41,7 @@ fn a_state_of_this_version_has_the_layout_of_this_version() {
     let leading = candidate.step(None, available);
     assert!(leading.run.is_some(), "{leading:?}");
     let hex = |state: &[u8]| state.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let now = hex(&leading.state);
+    let now = hex(leading.state.as_bytes());
     let fixture = LEADER
         .trim()
         .as_bytes()

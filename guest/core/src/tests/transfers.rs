@@ -21,15 +21,17 @@ impl Command {
         let now = scene.now();
         let mut ask = |operation: &Operation| scene.service.answer(operation, now).unwrap();
         let (orders, election) = (ask(&ORDERS), ask(&Operation::Read { lease: None }));
-        let order = TransferOrder { id: self.id, to: self.to, term: self.term, place };
-        let state = match transfer(order, (&orders, &election), &self.settings, instant(now))? {
-            Placing::Known(state) => state,
-            Placing::Create(operation) => panic!("{operation:?}"),
-            Placing::Write(operation, state) => {
-                assert_eq!(ask(&operation).status, 201);
-                state
-            }
-        };
+        let (id, to) = (self.id.to_string(), self.to.map(Into::into));
+        let order = TransferOrder { id, to, term: self.term };
+        let state =
+            match transfer((&order, place), (&orders, &election), &self.settings, instant(now))? {
+                Placing::Known(state) => state,
+                Placing::Create(operation) => panic!("{operation:?}"),
+                Placing::Write(operation, state) => {
+                    assert_eq!(ask(&operation).status, 201);
+                    state
+                }
+            };
         if let TransferState::Waiting(term) = state {
             self.term = Some(term);
         }

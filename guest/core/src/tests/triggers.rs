@@ -1,6 +1,7 @@
 //! Turns that somebody asks for: protocol.md §6.1.
 
 use super::*;
+use crate::record::Started;
 
 /// What waits beside the election, as commands write it.
 pub(super) fn waiting(triggers: &[(&str, u64)]) -> Metadata {

@@ -1,10 +1,10 @@
 //! The work of a turn: the leader handler that is plugged in.
 
 use super::bindings::tenure::election::leader_handler::on_tick;
-use super::convert;
+use super::convert::Across as _;
 use super::host::Host;
 use tenure_base::prelude::*;
-use tenure_core::{Complaint, Settings, Turn};
+use tenure_core::{Complaint, Turn};
 
 /// The handler. It judges its settings itself, in its turns.
 pub struct Work;
@@ -15,7 +15,7 @@ impl Work {
     }
 
     /// Runs a turn.
-    pub fn run(&self, turn: Turn, settings: &Settings) -> Result<(), String> {
-        on_tick(&convert::turn(turn, settings))
+    pub fn run(&self, turn: Turn) -> Result<(), String> {
+        on_tick(&turn.across())
     }
 }

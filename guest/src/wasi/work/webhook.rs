@@ -3,7 +3,7 @@
 use super::clock;
 use super::host::Host;
 use tenure_base::prelude::*;
-use tenure_core::{Complaint, Settings, Turn, TurnId};
+use tenure_core::{Complaint, Turn};
 use tenure_webhook::{Call, Credentials, Target, wanted};
 
 /// Where turns are posted to, and what they are trusted by.
@@ -17,9 +17,9 @@ impl Work {
     }
 
     /// Posts a turn.
-    pub fn run(&self, turn: Turn, settings: &Settings) -> Result<(), String> {
+    pub fn run(&self, turn: Turn) -> Result<(), String> {
         let (Self(target, credentials), now) = (self, clock::wall().timestamp());
-        let call = Call::of(&turn, &TurnId::of(&turn, settings), target, credentials, now);
+        let call = Call::of(&turn, target, credentials, now);
         match tenure_wasi::send(&call.request, call.timeout, wanted) {
             Ok(answer) => call.judge(answer.status, &answer.body),
             Err(failure) => Err(call.failed(&failure)),

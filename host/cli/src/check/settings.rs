@@ -26,7 +26,7 @@ const INDENT: usize = 14;
 /// Returns an election for programs, without what was found at its account.
 pub(super) fn object(candidacy: &Candidacy) -> Value {
     let Settings { election, name, agenda, timings, .. } = &candidacy.settings;
-    let turns = turns(agenda, Timestamp(now()));
+    let turns = turns(agenda, now());
     json!({
         "election": election.to_string(),
         "candidate": name,
@@ -100,7 +100,7 @@ fn rows(candidacy: &Candidacy) -> Vec<(&'static str, String)> {
     };
     rows.push(("schedule", format!("{schedule}{delay}{}", rules(agenda))));
     let names = ["next turns"].into_iter().chain(std::iter::repeat(""));
-    for (name, TurnTime { text, wait }) in names.zip(turns(agenda, Timestamp(now()))) {
+    for (name, TurnTime { text, wait }) in names.zip(turns(agenda, now())) {
         let wait = Duration::from_secs(wait.as_secs());
         rows.push((name, format!("{text} (in {})", format_duration(wait))));
     }
@@ -152,13 +152,11 @@ struct TurnTime {
 /// The next turns of the timer after `now`.
 fn turns(agenda: &Agenda, now: Timestamp) -> Vec<TurnTime> {
     let Some(schedule) = &agenda.schedule else { return Vec::new() };
-    let delay = u64::try_from(agenda.delay.as_nanos()).unwrap_or(u64::MAX);
-    let due = Timestamp(now.0.saturating_sub(delay));
-    let slots = std::iter::successors(schedule.next(due), |slot| schedule.next(*slot));
+    let first = schedule.next(now.minus(agenda.delay));
+    let slots = std::iter::successors(first, |slot| schedule.next(*slot));
     let time = |slot: Timestamp| {
-        let due = slot.0.saturating_add(delay);
-        let text = local(due, zone_in(Some(schedule)));
-        TurnTime { text, wait: Duration::from_nanos(due.saturating_sub(now.0)) }
+        let due = slot.plus(agenda.delay);
+        TurnTime { text: local(due, zone_in(Some(schedule))), wait: due.since(now) }
     };
     slots.take(TURNS).map(time).collect()
 }

@@ -7,7 +7,7 @@ use crate::settings::CommandLine;
 use crate::settings::table::{ID, TRIGGER_WAIT};
 use std::mem::discriminant;
 use std::process::ExitCode;
-use tenure::contract::{Outcome, TriggerState, outcome_name, rfc3339};
+use tenure::contract::{Outcome, TriggerState};
 use tenure_base::duration::format_duration;
 use tenure_core::is_order_id;
 
@@ -40,7 +40,7 @@ pub(crate) async fn trigger(line: &CommandLine) -> CommandResult {
         TriggerState::Waiting(until) => match operator.hint().await {
             Ok(who) => format!("Trigger {id} waits for its turn: {who}.\n"),
             Err(why) => {
-                let until = rfc3339(*until);
+                let until = until.to_rfc3339();
                 format!(
                     "Trigger {id} waits for its turn, until {until}: {why}. The next leader runs it.\n"
                 )
@@ -74,13 +74,13 @@ pub(crate) async fn trigger(line: &CommandLine) -> CommandResult {
 fn words(id: &str, state: &TriggerState) -> String {
     match state {
         TriggerState::Waiting(until) => {
-            format!("Trigger {id} waits for its turn, until {}.", rfc3339(*until))
+            format!("Trigger {id} waits for its turn, until {}.", until.to_rfc3339())
         }
         TriggerState::Claimed(term) => {
             format!("Trigger {id}: its turn was claimed under term {term}, and has not ended.")
         }
         TriggerState::Ended(outcome) => {
-            format!("Trigger {id}: its turn has ended: {}.", outcome_name(*outcome))
+            format!("Trigger {id}: its turn has ended: {}.", outcome.name())
         }
         TriggerState::Unknown => format!(
             "Trigger {id}: its turn was claimed, but its outcome is not on record: its leader died or lost the \

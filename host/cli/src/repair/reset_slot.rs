@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock};
 use tenure::component::ElectionComponent;
-use tenure::contract::{Event, LeaseState, Problem, Report, Role, Snapshot, Started, State};
+use tenure::contract::{Event, LeaseState, Problem, Report, Role, Snapshot, State, Triggered};
 use tenure::program::local;
 use tokio::select;
 
@@ -159,7 +159,7 @@ impl Operator {
 fn ahead(snapshot: &Snapshot) -> Option<String> {
     let by = snapshot.ahead?;
     let zone = zone_of(snapshot.turns.schedule.as_deref());
-    Some(local(snapshot.asked_at.saturating_add(by), zone))
+    Some(local(snapshot.asked_at.plus(by), zone))
 }
 
 /// What will happen, for whoever is to agree.
@@ -168,7 +168,7 @@ fn consequences(slot: &str, seen: &Snapshot) -> String {
         "The slot {slot} will be forgotten. To do that, this command takes the lease from the present leader within \
          a minute."
     );
-    if let Some(Started { id, outcome: None, .. }) = &seen.turns.triggered {
+    if let Some(Triggered { id, outcome: None, .. }) = &seen.turns.triggered {
         let id = printable(id);
         let _ = write!(told, " Its turn for the trigger {id} is not over, and would be cut off.");
     }

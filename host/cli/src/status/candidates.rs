@@ -3,16 +3,15 @@
 use crate::complaint::printable;
 use crate::terminal::aligned;
 use crate::times::ago;
-use std::time::Duration;
-use tenure::contract::Listed;
+use tenure::contract::{Listed, Timestamp};
 use tenure_base::duration::format_duration;
 
-/// Returns a row for each candidate. `now` is in nanoseconds since 1970.
-pub(super) fn table(listed: &[Listed], now: u64) -> String {
+/// Returns a row for each candidate.
+pub(super) fn table(listed: &[Listed], now: Timestamp) -> String {
     let title = ["candidate", "state", "failover", "seen", "address"].map(str::to_owned);
     let rows = listed.iter().map(|Listed { name, address, ready, failover, seen }| {
         let none = || "-".to_owned();
-        let failover = failover.map(|within| format_duration(Duration::from_nanos(within)));
+        let failover = failover.map(format_duration);
         [
             printable(name),
             if *ready { "contends" } else { "not ready" }.to_owned(),
@@ -26,9 +25,9 @@ pub(super) fn table(listed: &[Listed], now: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::at;
     use super::*;
-
-    const SECOND: u64 = 1_000_000_000;
+    use std::time::Duration;
 
     #[test]
     fn each_has_a_row_and_nothing_that_a_terminal_obeys() {
@@ -36,8 +35,8 @@ mod tests {
             name: "ada\u{1b}".to_owned(),
             address: Some("http://10.0.0.4:8080".to_owned()),
             ready: true,
-            failover: Some(3 * SECOND),
-            seen: 40 * SECOND,
+            failover: Some(Duration::from_secs(3)),
+            seen: at(40),
         };
         let ben = Listed {
             name: "ben".to_owned(),
@@ -47,7 +46,7 @@ mod tests {
             ..ada.clone()
         };
         assert_eq!(
-            table(&[ada, ben], 100 * SECOND),
+            table(&[ada, ben], at(100)),
             "candidate  state      failover  seen    address\n\
              ada\\u{1b}  contends   3s        1m ago  http://10.0.0.4:8080\n\
              ben        not ready  -         1m ago  -\n"

@@ -1,12 +1,11 @@
 //! What changed between two looks at an election.
 
-use super::lease_name;
 use crate::text::{Layout, arranged};
 use crate::times::{again, in_zone, last_success, time_of_day, took, whole, zone_of};
 use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use tenure::contract::{Outlook, Problem, Snapshot, Turns, class_name, outcome_name, rfc3339};
+use tenure::contract::{Outcome, Outlook, Problem, Snapshot, Timestamp, Turns};
 use tenure_core::Zone;
 
 /// The columns of a change's name.
@@ -81,7 +80,7 @@ impl Watcher {
         };
         match &problem {
             Some(Problem { class, detail }) if self.problem != problem => {
-                let (class, detail) = (class_name(*class), detail.clone());
+                let (class, detail) = (class.name(), detail.clone());
                 changes.push(Change::Problem { class, detail });
             }
             None if self.problem.is_some() => changes.push(Change::ProblemOver),
@@ -92,7 +91,7 @@ impl Watcher {
         let last = self.last.as_ref();
         let first = last.is_none();
         if last.map(|last| last.lease) != Some(snapshot.lease) {
-            changes.push(Change::Lease { state: lease_name(snapshot.lease) });
+            changes.push(Change::Lease { state: snapshot.lease.name() });
         }
         let (before, now) = (last.and_then(Snapshot::leader), snapshot.leader());
         match now {
@@ -100,7 +99,7 @@ impl Watcher {
                 changes.push(Change::Leader {
                     name: now.name.clone(),
                     term: now.term,
-                    since: rfc3339(now.since),
+                    since: now.since.to_rfc3339(),
                     address: now.address.clone(),
                 });
             }
@@ -134,10 +133,10 @@ fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
     let finished = now.finished.as_ref().map(|finished| (finished.slot, finished.outcome));
     // What ended first was claimed before.
     if let Some((slot, outcome)) =
-        finished.or(failed.map(|failure| (failure.slot, failure.outcome)))
+        finished.or(failed.map(|failure| (failure.slot, failure.end.outcome)))
         && another_end
     {
-        let (slot, outcome) = (rfc3339(slot), outcome_name(outcome));
+        let (slot, outcome) = (slot.to_rfc3339(), outcome.name());
         changes.push(Change::SlotFinished { slot, outcome, outlook: outlook.clone() });
     } else if last.is_none() && outlook.next_turn.is_some() {
         changes.push(Change::NextTurn { outlook: outlook.clone() });
@@ -145,7 +144,10 @@ fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
     if let Some(claimed) = now.last_slot.as_ref()
         && last.and_then(|last| last.last_slot.as_ref()) != Some(claimed)
     {
-        changes.push(Change::SlotClaimed { slot: rfc3339(claimed.slot), attempt: claimed.attempt });
+        changes.push(Change::SlotClaimed {
+            slot: claimed.slot.to_rfc3339(),
+            attempt: claimed.attempt,
+        });
         // It may have ended in between, and is told in the order in which that went.
         if now.finished.as_ref().is_some_and(|finished| finished.slot == claimed.slot) {
             changes.reverse();
@@ -157,7 +159,7 @@ fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
         changes.push(Change::Triggered {
             id: triggered.id.clone(),
             attempt: triggered.attempt,
-            outcome: triggered.outcome.map(outcome_name),
+            outcome: triggered.outcome.map(Outcome::name),
             outlook: triggered.outcome.and(newest(&outlook, triggered.slot)),
         });
     }
@@ -165,8 +167,8 @@ fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
 }
 
 /// What is told beside the end of the turn of this slot, where no other one ended after it.
-fn newest(outlook: &Outlook, slot: u64) -> Option<Outlook> {
-    let slot = rfc3339(slot);
+fn newest(outlook: &Outlook, slot: Timestamp) -> Option<Outlook> {
+    let slot = slot.to_rfc3339();
     outlook.last_turn.as_ref().is_some_and(|last| last.slot == slot).then(|| outlook.clone())
 }
 
@@ -242,19 +244,17 @@ fn next_turn(outlook: &Outlook) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{idle, incumbent};
+    use super::super::tests::{at, end, idle, incumbent};
     use super::*;
     use tenure::contract::{
-        Ended, Finished, LastSlot, LeaseState, NextTurn, Outcome, ProblemClass, Started,
+        Ended, Finished, LastSlot, LeaseState, NextTurn, Outcome, ProblemClass, Triggered,
     };
-
-    const SECOND: u64 = 1_000_000_000;
 
     const LAYOUT: Layout<'_> =
         Layout { election: None, zone: Zone::UTC, colour: false, width: None };
 
     fn look(lease: LeaseState, leader: Option<(&str, u64)>) -> Snapshot {
-        idle(lease, leader.map(|(name, term)| incumbent(name, term, 5 * SECOND)))
+        idle(lease, leader.map(|(name, term)| incumbent(name, term, 5)))
     }
 
     /// The length of the time in a line.
@@ -276,8 +276,8 @@ mod tests {
             first,
             ["lease     leased", "leader    ada, term 7, since 1970-01-01T00:00:05Z"]
         );
-        let mut later = Snapshot { asked_at: 70 * SECOND, ..held };
-        later.turns.next = Some(NextTurn { slot: 1, at: 1 });
+        let mut later = Snapshot { asked_at: at(70), ..held };
+        later.turns.next = Some(NextTurn { slot: at(1), at: at(1) });
         assert_eq!(watcher.see(Ok(later)), []);
         let mut watcher = Watcher::default();
         let nothing = lines(&watcher.see(Ok(look(LeaseState::Absent, None))));
@@ -302,11 +302,11 @@ mod tests {
         let mut watcher = Watcher::default();
         let mut now = look(LeaseState::Leased, Some(("ada", 7)));
         watcher.see(Ok(now.clone()));
-        now.turns.last_slot = Some(LastSlot { slot: 60 * SECOND, attempt: 1 });
+        now.turns.last_slot = Some(LastSlot { slot: at(60), attempt: 1 });
         let claimed = lines(&watcher.see(Ok(now.clone())));
         assert_eq!(claimed, ["slot      1970-01-01T00:01:00Z claimed"]);
-        now.turns.finished = Some(Finished { slot: 60 * SECOND, outcome: Outcome::Failed });
-        now.turns.last_slot = Some(LastSlot { slot: 65 * SECOND, attempt: 2 });
+        now.turns.finished = Some(Finished { slot: at(60), outcome: Outcome::Failed });
+        now.turns.last_slot = Some(LastSlot { slot: at(65), attempt: 2 });
         let next = lines(&watcher.see(Ok(now.clone())));
         assert_eq!(
             next,
@@ -315,10 +315,10 @@ mod tests {
                 "slot      1970-01-01T00:01:05Z claimed, attempt 2"
             ]
         );
-        now.turns.finished = Some(Finished { slot: 70 * SECOND, outcome: Outcome::Succeeded });
-        now.turns.last_slot = Some(LastSlot { slot: 70 * SECOND, attempt: 1 });
+        now.turns.finished = Some(Finished { slot: at(70), outcome: Outcome::Succeeded });
+        now.turns.last_slot = Some(LastSlot { slot: at(70), attempt: 1 });
         now.turns.triggered =
-            Some(Started { id: "v1".to_owned(), slot: 70 * SECOND, attempt: 1, outcome: None });
+            Some(Triggered { id: "v1".to_owned(), slot: at(70), attempt: 1, outcome: None });
         let both = lines(&watcher.see(Ok(now)));
         assert_eq!(
             both,
@@ -334,12 +334,11 @@ mod tests {
     fn the_attempt_that_failed_is_told_before_the_next_one() {
         let mut watcher = Watcher::default();
         let mut now = look(LeaseState::Leased, Some(("ada", 7)));
-        let slot = 60 * SECOND;
+        let slot = at(60);
         now.turns.last_slot = Some(LastSlot { slot, attempt: 1 });
         watcher.see(Ok(now.clone()));
-        let (triggered, at, took) = (false, slot + SECOND, None);
-        now.turns.last_failure =
-            Some(Ended { slot, triggered, outcome: Outcome::Failed, at, took });
+        let end = end(Outcome::Failed, 61, None);
+        now.turns.last_failure = Some(Ended { slot, triggered: false, end });
         now.turns.last_slot = Some(LastSlot { slot, attempt: 2 });
         let both = lines(&watcher.see(Ok(now.clone())));
         assert!(both[0].starts_with("slot      1970-01-01T00:01:00Z failed"), "{both:?}");
@@ -351,24 +350,21 @@ mod tests {
     fn an_end_is_told_with_how_long_it_took_and_what_comes_next() {
         let mut watcher = Watcher::default();
         let mut now = look(LeaseState::Leased, Some(("ada", 7)));
-        now.turns.next = Some(NextTurn { slot: 120 * SECOND, at: 120 * SECOND });
+        now.turns.next = Some(NextTurn { slot: at(120), at: at(120) });
         let first = lines(&watcher.see(Ok(now.clone())));
         assert_eq!(first[2], "slot      next turn 1970-01-01T00:02:00Z (in 55s)");
-        let ended = |slot, outcome, took| Ended {
-            slot,
-            triggered: false,
-            outcome,
-            at: slot + took,
-            took: Some(took),
+        let ended = |slot: u64, outcome, took: u64| {
+            let end = end(outcome, slot + took, Some(took * 1_000));
+            Ended { slot: at(slot), triggered: false, end }
         };
-        now.turns.last_success = Some(ended(30 * SECOND, Outcome::Succeeded, SECOND));
-        now.turns.last_slot = Some(LastSlot { slot: 60 * SECOND, attempt: 1 });
-        now.turns.finished = Some(Finished { slot: 60 * SECOND, outcome: Outcome::Failed });
-        now.turns.last_failure = Some(ended(60 * SECOND, Outcome::Failed, 2 * SECOND));
+        now.turns.last_success = Some(ended(30, Outcome::Succeeded, 1));
+        now.turns.last_slot = Some(LastSlot { slot: at(60), attempt: 1 });
+        now.turns.finished = Some(Finished { slot: at(60), outcome: Outcome::Failed });
+        now.turns.last_failure = Some(ended(60, Outcome::Failed, 2));
         let failed = "slot      1970-01-01T00:01:00Z failed after 2.0 s; last success \
                       1970-01-01T00:00:31Z; next turn 1970-01-01T00:02:00Z (in 55s)";
         assert_eq!(lines(&watcher.see(Ok(now.clone())))[1], failed);
-        now.turns.last_failure = Some(ended(60 * SECOND, Outcome::Failed, 3 * SECOND));
+        now.turns.last_failure = Some(ended(60, Outcome::Failed, 3));
         assert_eq!(watcher.see(Ok(now)).len(), 1, "another attempt that failed is news");
     }
 
@@ -376,20 +372,18 @@ mod tests {
     fn a_turn_outside_the_schedule_is_told_as_fully_as_a_slot() {
         let mut watcher = Watcher::default();
         let mut now = look(LeaseState::Leased, Some(("ada", 7)));
-        now.turns.next = Some(NextTurn { slot: 120 * SECOND, at: 120 * SECOND });
+        now.turns.next = Some(NextTurn { slot: at(120), at: at(120) });
         watcher.see(Ok(now.clone()));
         let asked = |outcome, attempt| {
-            Some(Started { id: "rerun".to_owned(), slot: 60 * SECOND, attempt, outcome })
+            Some(Triggered { id: "rerun".to_owned(), slot: at(60), attempt, outcome })
         };
         now.turns.triggered = asked(None, 1);
         assert_eq!(lines(&watcher.see(Ok(now.clone()))), ["trigger   rerun: claimed"]);
         now.turns.triggered = asked(Some(Outcome::Failed), 2);
         now.turns.last_failure = Some(Ended {
-            slot: 60 * SECOND,
+            slot: at(60),
             triggered: true,
-            outcome: Outcome::Failed,
-            at: 62 * SECOND,
-            took: Some(2 * SECOND),
+            end: end(Outcome::Failed, 62, Some(2_000)),
         });
         let failed = "trigger   rerun, attempt 2: failed after 2.0 s; next turn 1970-01-01T00:02:00Z (in 55s)";
         let told = watcher.see(Ok(now.clone()));
@@ -400,11 +394,9 @@ mod tests {
         // A look that comes late sees the end of another turn, which says nothing of this one.
         now.turns.triggered = asked(Some(Outcome::Succeeded), 3);
         now.turns.last_success = Some(Ended {
-            slot: 61 * SECOND,
+            slot: at(61),
             triggered: false,
-            outcome: Outcome::Succeeded,
-            at: 64 * SECOND,
-            took: Some(3 * SECOND),
+            end: end(Outcome::Succeeded, 64, Some(3_000)),
         });
         let told = lines(&watcher.see(Ok(now)));
         assert_eq!(told, ["trigger   rerun, attempt 3: succeeded"]);

@@ -4,7 +4,7 @@
 use super::row;
 use crate::times::zone_of;
 use serde::Serialize;
-use tenure::contract::{ClockDifference, LeaseState, ProblemClass, Snapshot};
+use tenure::contract::{ClockDifference, LeaseState, ProblemClass, Snapshot, Timestamp};
 use tenure::program::local;
 
 /// What is known of a candidate on this machine: the settings that are in the environment here.
@@ -25,7 +25,11 @@ pub(super) struct Remark {
 
 /// What a look that was taken between two readings of this machine's time of day (nanoseconds since
 /// 1970) says of this machine.
-pub(super) fn remarks(snapshot: &Snapshot, own: &Own, (before, after): (u64, u64)) -> Vec<Remark> {
+pub(super) fn remarks(
+    snapshot: &Snapshot,
+    own: &Own,
+    (before, after): (Timestamp, Timestamp),
+) -> Vec<Remark> {
     let mut remarks = Vec::new();
     let mut say = |class, detail| remarks.push(Remark { class, detail });
     say("role", role(snapshot, own));
@@ -52,7 +56,7 @@ pub(super) fn remarks(snapshot: &Snapshot, own: &Own, (before, after): (u64, u64
 /// What a claimed slot that lies in the future means.
 fn slot_ahead(snapshot: &Snapshot) -> Option<String> {
     let zone = zone_of(snapshot.turns.schedule.as_deref());
-    let slot = local(snapshot.asked_at.saturating_add(snapshot.ahead?), zone);
+    let slot = local(snapshot.asked_at.plus(snapshot.ahead?), zone);
     Some(format!(
         "the last claimed slot, {slot}, lies in the future, and no turn runs until then; if that is a \
          mistake, run: tenure reset-slot"
@@ -136,15 +140,16 @@ pub(super) fn meaning(class: ProblemClass) -> &'static str {
 mod tests {
     use super::super::tests::{idle, incumbent};
     use super::*;
+    use std::time::Duration;
     use tenure::contract::{LastSlot, Turns};
 
-    const SECOND: u64 = 1_000_000_000;
-    const NOW: u64 = 1_800_000_000 * SECOND;
+    const NOW: Timestamp = Timestamp(1_800_000_000_000_000_000);
+    const SECOND: Duration = Duration::from_secs(1);
 
     fn snapshot(lease: LeaseState) -> Snapshot {
         let turns = Turns {
             schedule: Some("every 5s".to_owned()),
-            last_slot: Some(LastSlot { slot: NOW - SECOND, attempt: 1 }),
+            last_slot: Some(LastSlot { slot: NOW.minus(SECOND), attempt: 1 }),
             ..idle(lease, None).turns
         };
         Snapshot { turns, asked_at: NOW, ..idle(lease, Some(incumbent("ben", 7, 0))) }

@@ -37,14 +37,12 @@ pub(super) fn table(snapshot: &Snapshot) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{idle, incumbent};
+    use super::super::tests::{at, idle, incumbent};
     use super::*;
     use tenure::contract::{Incumbent, LeaseState};
 
-    const SECOND: u64 = 1_000_000_000;
-
     fn leader(name: &str, term: u64, since: u64) -> Incumbent {
-        incumbent(name, term, since * SECOND)
+        incumbent(name, term, since)
     }
 
     fn snapshot(lease: LeaseState, leaders: &[Incumbent], changes: u64) -> Snapshot {
@@ -52,7 +50,7 @@ mod tests {
             Some((newest, earlier)) => (Some(newest.clone()), earlier.to_vec()),
             None => (None, Vec::new()),
         };
-        let asked_at = 100 * SECOND;
+        let asked_at = at(100);
         Snapshot { history: earlier, changes, asked_at, ..idle(lease, newest) }
     }
 

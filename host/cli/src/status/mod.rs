@@ -23,14 +23,12 @@ use here::{Own, Remark};
 use serde_json::{Value, json};
 use shares::Shares;
 use std::process::ExitCode;
-use std::time::Duration;
 use subjects::{AT_ONCE, Subject, Subjects};
 use tenure::clock::BootClock;
 use tenure::component::ComponentError;
 use tenure::contract::{
-    EndedTurn, Finished, Incumbent, LastSlot, LeaseState, Listed, MissedSlots, Outlook, Problem,
-    Snapshot, Started, Turns, candidate_as_json, class_name, outcome_name, rfc3339,
-    schedule_words_and_text,
+    EndedTurn, Finished, Incumbent, LastSlot, Listed, MissedSlots, Outcome, Outlook, Problem,
+    Snapshot, Timestamp, Triggered, Turns, candidate_as_json, schedule_words_and_text,
 };
 use tenure::program::local;
 use tenure::program::server::milliseconds;
@@ -70,8 +68,8 @@ struct View {
     election: String,
     configuration: Configuration,
     snapshot: Result<Snapshot, Problem>,
-    /// This machine's time of day before and after it was read, in nanoseconds since 1970.
-    within: (u64, u64),
+    /// This machine's time of day before and after it was read.
+    within: (Timestamp, Timestamp),
     candidates: Result<Vec<Listed>, Problem>,
     /// None if the work is not split.
     shares: Option<Result<Shares, Problem>>,
@@ -114,7 +112,7 @@ impl View {
         let own = Own { name, schedule: settings.schedule() };
         let mut remarks = here::remarks(snapshot, &own, self.within);
         let mut unread = |class, what: String, Problem { class: why, detail }: &Problem| {
-            let detail = format!("{what} could not be read ({}): {detail}", class_name(*why));
+            let detail = format!("{what} could not be read ({}): {detail}", why.name());
             remarks.push(Remark { class, detail });
         };
         if let Err(problem) = &self.candidates {
@@ -170,7 +168,7 @@ fn unseen(election: &str, problem: &Problem) -> Value {
 }
 
 fn problem(problem: &Problem) -> Value {
-    json!({ "class": class_name(problem.class), "detail": problem.detail })
+    json!({ "class": problem.class.name(), "detail": problem.detail })
 }
 
 /// One election for people: rows, and a section for each list that has something to show. Empty if the election could
@@ -205,7 +203,7 @@ fn one_as_text(view: &View, with_history: bool) -> String {
 fn replacement(snapshot: &Snapshot, by_settings: Replacement) -> Option<Replacement> {
     let leader = snapshot.leader()?;
     Some(Replacement {
-        promise: snapshot.promise.map(Duration::from_nanos),
+        promise: snapshot.promise,
         supervised: true,
         watched: leader.address.is_some(),
         ..by_settings
@@ -217,37 +215,37 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
         json!({
             "name": incumbent.name,
             "term": incumbent.term,
-            "since": rfc3339(incumbent.since),
+            "since": incumbent.since.to_rfc3339(),
             "address": incumbent.address,
         })
     };
     let last_slot = |last: &LastSlot| {
         json!({
-            "slot": rfc3339(last.slot),
+            "slot": last.slot.to_rfc3339(),
             "attempt": last.attempt,
         })
     };
     let finished = |finished: &Finished| {
         json!({
-            "slot": rfc3339(finished.slot),
-            "outcome": outcome_name(finished.outcome),
+            "slot": finished.slot.to_rfc3339(),
+            "outcome": finished.outcome.name(),
         })
     };
-    let triggered = |newest: &Started| {
+    let triggered = |newest: &Triggered| {
         json!({
             "id": newest.id,
-            "asked": rfc3339(newest.slot),
+            "asked": newest.slot.to_rfc3339(),
             "attempt": newest.attempt,
-            "outcome": newest.outcome.map(outcome_name),
+            "outcome": newest.outcome.map(Outcome::name),
         })
     };
     let missed =
-        |missed: &MissedSlots| json!({ "slot": rfc3339(missed.slot), "count": missed.count });
+        |missed: &MissedSlots| json!({ "slot": missed.slot.to_rfc3339(), "count": missed.count });
     let turns = &snapshot.turns;
     let outlook = Outlook::at(snapshot.asked_at, turns);
     json!({
         "election": election,
-        "lease": lease_name(snapshot.lease),
+        "lease": snapshot.lease.name(),
         "leader": snapshot.leader().map(incumbent),
         "last_leader": snapshot.incumbent.as_ref().map(incumbent),
         "schedule": turns.schedule,
@@ -262,7 +260,7 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
         "changes": snapshot.changes,
         "history": snapshot.history.iter().map(incumbent).collect::<Vec<_>>(),
         "problem": snapshot.problem.as_ref().map(problem),
-        "asked_at": rfc3339(snapshot.asked_at),
+        "asked_at": snapshot.asked_at.to_rfc3339(),
     })
 }
 
@@ -276,7 +274,7 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
     let mut text = String::new();
     let mut row = |name: &str, value: String| text.push_str(&row(name, &value, width));
     row("election", election.to_owned());
-    row("lease", lease_name(snapshot.lease).to_owned());
+    row("lease", snapshot.lease.name().to_owned());
     match (snapshot.leader(), &snapshot.incumbent) {
         (Some(leader), _) => {
             row("leader", leader.name.clone());
@@ -340,9 +338,9 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
         let when = when(claimed.slot, snapshot.asked_at, zone);
         row("claimed", format!("{when}{}: {what}", again(claimed.attempt)));
     }
-    if let Some(Started { id, slot, attempt, outcome }) = &turns.triggered {
+    if let Some(Triggered { id, slot, attempt, outcome }) = &turns.triggered {
         let (attempt, asked) = (again(*attempt), when(*slot, snapshot.asked_at, zone));
-        let outcome = outcome.map_or_else(|| unfinished(*slot, snapshot), outcome_name);
+        let outcome = outcome.map_or_else(|| unfinished(*slot, snapshot), Outcome::name);
         row("triggered", format!("{id}, asked for at {asked}{attempt}, {outcome}"));
     }
     if let Some(next) = next_turn {
@@ -356,7 +354,7 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
 }
 
 /// What is known of a turn without an outcome on record.
-fn unfinished(slot: u64, snapshot: &Snapshot) -> &'static str {
+fn unfinished(slot: Timestamp, snapshot: &Snapshot) -> &'static str {
     match snapshot.leader() {
         None => "no outcome was recorded, and the leader that ran it is gone",
         // A slot that was due before this leader began may be its own to run.
@@ -384,21 +382,9 @@ fn ended(turn: &EndedTurn) -> String {
 }
 
 /// An instant, and how long ago it was or will be in whole seconds.
-fn when(then: u64, now: u64, zone: Zone) -> String {
+fn when(then: Timestamp, now: Timestamp, zone: Zone) -> String {
     let distance = ahead(then, now).unwrap_or_else(|| ago(then, now));
     format!("{} ({distance})", local(then, zone))
-}
-
-fn lease_name(state: LeaseState) -> &'static str {
-    match state {
-        LeaseState::Absent => "absent",
-        LeaseState::Available => "available",
-        LeaseState::Leased => "leased",
-        LeaseState::Infinite => "infinite",
-        LeaseState::Expired => "expired",
-        LeaseState::Breaking => "breaking",
-        LeaseState::Broken => "broken",
-    }
 }
 
 #[cfg(test)]

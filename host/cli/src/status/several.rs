@@ -5,7 +5,7 @@ use crate::complaint::printable;
 use crate::output::eprint;
 use crate::terminal::aligned;
 use crate::times::{ago, whole};
-use tenure::contract::{Fares, Outlook, Snapshot, class_name};
+use tenure::contract::{Fares, Outlook, Snapshot};
 
 fn fares(view: &View) -> Fares {
     view.snapshot
@@ -45,14 +45,14 @@ fn row(view: &View) -> [String; 5] {
     let snapshot = match &view.snapshot {
         Ok(snapshot) => snapshot,
         Err(problem) => {
-            return [election, class_name(problem.class).to_owned(), none(), none(), none()];
+            return [election, problem.class.name().to_owned(), none(), none(), none()];
         }
     };
     let now = snapshot.asked_at;
     let leader = snapshot.leader();
     let since = leader.map_or_else(none, |leader| ago(leader.since, now));
     let leader = match (&snapshot.problem, leader) {
-        (Some(problem), _) => class_name(problem.class).to_owned(),
+        (Some(problem), _) => problem.class.name().to_owned(),
         (None, Some(leader)) => printable(&leader.name),
         (None, None) => "nobody".to_owned(),
     };
@@ -74,7 +74,7 @@ pub(super) fn problems(views: &[View]) {
         let (Ok(Snapshot { problem: Some(problem), .. }) | Err(problem)) = snapshot else {
             continue;
         };
-        let (class, detail) = (class_name(problem.class), printable(&problem.detail));
+        let (class, detail) = (problem.class.name(), printable(&problem.detail));
         if snapshot.is_err() {
             let meaning = super::here::meaning(problem.class);
             eprint(format_args!(

@@ -1,10 +1,20 @@
 use super::*;
-use tenure::contract::{Ended, NextTurn, Outcome};
+use std::time::Duration;
+use tenure::contract::{End, Ended, LeaseState, NextTurn, Outcome};
 
-const SECOND: u64 = 1_000_000_000;
+/// So many seconds after 1970.
+pub(super) fn at(seconds: u64) -> Timestamp {
+    Timestamp(seconds * 1_000_000_000)
+}
 
-/// A leader of that term.
+/// The end of a turn, so many seconds after 1970 and after so many milliseconds.
+pub(super) fn end(outcome: Outcome, seconds: u64, took: Option<u64>) -> End {
+    End { outcome, at: at(seconds), took: took.map(Duration::from_millis) }
+}
+
+/// A leader of that term, since so many seconds after 1970.
 pub(super) fn incumbent(name: &str, term: u64, since: u64) -> Incumbent {
+    let since = at(since);
     Incumbent { name: name.to_owned(), term, since, address: None, coordinates: false }
 }
 
@@ -30,33 +40,31 @@ pub(super) fn idle(lease: LeaseState, incumbent: Option<Incumbent>) -> Snapshot 
         successor: None,
         promise: None,
         problem: None,
-        asked_at: 65 * SECOND,
+        asked_at: at(65),
     }
 }
 
 fn turns() -> Turns {
     let ended = |slot: u64, outcome, took| Ended {
-        slot: slot * SECOND,
+        slot: at(slot),
         triggered: false,
-        outcome,
-        at: (slot + 3) * SECOND,
-        took,
+        end: end(outcome, slot + 3, Some(took)),
     };
     Turns {
         schedule: Some("every 5s".to_owned()),
-        last_slot: Some(LastSlot { slot: 60 * SECOND, attempt: 1 }),
-        finished: Some(Finished { slot: 55 * SECOND, outcome: Outcome::Failed }),
+        last_slot: Some(LastSlot { slot: at(60), attempt: 1 }),
+        finished: Some(Finished { slot: at(55), outcome: Outcome::Failed }),
         triggered: None,
-        last_success: Some(ended(50, Outcome::Succeeded, Some(2_950_000_000))),
-        last_failure: Some(ended(55, Outcome::Failed, Some(12_000_000))),
+        last_success: Some(ended(50, Outcome::Succeeded, 2_950)),
+        last_failure: Some(ended(55, Outcome::Failed, 12)),
         failure_detail: None,
         missed: None,
-        next: Some(NextTurn { slot: 70 * SECOND, at: 70 * SECOND }),
+        next: Some(NextTurn { slot: at(70), at: at(70) }),
     }
 }
 
 fn snapshot(lease: LeaseState) -> Snapshot {
-    let leader = incumbent("a", 7, 5 * SECOND);
+    let leader = incumbent("a", 7, 5);
     Snapshot { turns: turns(), changes: 0, ..idle(lease, Some(leader)) }
 }
 
@@ -89,16 +97,18 @@ fn text_for_people() {
          claimed      1970-01-01T00:01:00Z (5s ago): it is running, or its outcome is not recorded yet\n\
          next turn    1970-01-01T00:01:10Z (in 5s)\n"
     );
-    let ben =
-        Incumbent { name: "ben".to_owned(), term: 6, since: 0, address: None, coordinates: false };
-    let second = Snapshot { history: vec![ben], changes: 2, ..snapshot(LeaseState::Leased) };
+    let second = Snapshot {
+        history: vec![incumbent("ben", 6, 0)],
+        changes: 2,
+        ..snapshot(LeaseState::Leased)
+    };
     let second = as_text("c/b", &second, None);
     assert!(
         second.contains("before       ben, term 6 (2 changes: tenure status --history)\n"),
         "{second}"
     );
     let mut since = snapshot(LeaseState::Leased);
-    since.incumbent.as_mut().unwrap().since = 61 * SECOND;
+    since.incumbent.as_mut().unwrap().since = at(61);
     let since = as_text("c/b", &since, None);
     let either = "it is running, or the leader that ran it is gone and no outcome was recorded\n";
     assert!(since.contains(either), "{since}");
@@ -127,7 +137,7 @@ fn how_soon_the_leader_is_replaced_is_told_while_there_is_one() {
         by_lease.ends_with("a process that dies while its supervisor lives, within 4s"),
         "{by_lease}"
     );
-    snapshot.promise = Some(2_100_000_000);
+    snapshot.promise = Some(Duration::from_millis(2_100));
     snapshot.incumbent.as_mut().unwrap().address = Some("http://a".to_owned());
     let promised = told(&snapshot).unwrap();
     assert_eq!(
@@ -140,7 +150,7 @@ fn how_soon_the_leader_is_replaced_is_told_while_there_is_one() {
 
 #[test]
 fn what_lies_in_the_future_is_not_past() {
-    let slot = LastSlot { slot: 265 * SECOND, attempt: 2 };
+    let slot = LastSlot { slot: at(265), attempt: 2 };
     let turns = Turns { last_slot: Some(slot), ..turns() };
     let ahead = Snapshot { turns, ..snapshot(LeaseState::Leased) };
     let told = as_text("c/b", &ahead, None);
@@ -150,9 +160,9 @@ fn what_lies_in_the_future_is_not_past() {
 
 #[test]
 fn each_instant_of_a_turn_is_told_in_the_zone_of_the_schedule() {
-    let triggered = Started {
+    let triggered = Triggered {
         id: "rerun".to_owned(),
-        slot: 40 * SECOND,
+        slot: at(40),
         attempt: 1,
         outcome: Some(Outcome::Succeeded),
     };
@@ -175,14 +185,9 @@ fn each_instant_of_a_turn_is_told_in_the_zone_of_the_schedule() {
 #[test]
 fn whether_the_last_turn_succeeded_is_one_row() {
     let told = |lease, turns: Turns| as_text("c/b", &Snapshot { turns, ..snapshot(lease) }, None);
-    let finished = Some(Finished { slot: 60 * SECOND, outcome: Outcome::Succeeded });
-    let success = Ended {
-        slot: 60 * SECOND,
-        triggered: false,
-        outcome: Outcome::Succeeded,
-        at: 61 * SECOND,
-        took: None,
-    };
+    let finished = Some(Finished { slot: at(60), outcome: Outcome::Succeeded });
+    let end = end(Outcome::Succeeded, 61, None);
+    let success = Ended { slot: at(60), triggered: false, end };
     let good = Turns { finished, last_success: Some(success), ..turns() };
     let text = told(LeaseState::Leased, good);
     assert!(
@@ -191,8 +196,10 @@ fn whether_the_last_turn_succeeded_is_one_row() {
     );
     assert!(text.contains("last failure failed 7s ago"), "{text}");
     assert!(!text.contains("claimed") && !text.contains("last success"), "{text}");
-    let text =
-        told(LeaseState::Expired, Turns { next: Some(NextTurn { slot: 1, at: 1 }), ..turns() });
+    let text = told(
+        LeaseState::Expired,
+        Turns { next: Some(NextTurn { slot: at(1), at: at(1) }), ..turns() },
+    );
     assert!(text.contains("(as soon as somebody leads)\n"), "{text}");
     assert!(
         text.contains("no outcome was recorded, and the leader that ran it is gone\n"),

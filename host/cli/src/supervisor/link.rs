@@ -362,7 +362,7 @@ mod tests {
     }
 
     fn leading() -> Role {
-        Role::Leading(Leadership { term: TERM, valid_for: 0 })
+        Role::Leading(Leadership { term: TERM, valid_for: Duration::ZERO })
     }
 
     /// What the supervisor is told next of whom: the address in the will.

@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure::contract::to_http;
 use tenure::egress::Authorities;
 use tenure::program::http::{Clients, send};
 use tenure::program::supervisor::{Ended, now, read, signal_name};
@@ -164,7 +165,7 @@ impl Will {
     async fn send(self, clients: &Arc<Clients>, places: &Semaphore) -> Fate {
         let Self { term, request, until, ca_file: _ } = self;
         let what = if term.is_some() { "release lease" } else { "delete blob" };
-        let Ok(request) = request.to_http() else {
+        let Ok(request) = to_http(&request) else {
             return Fate::Unsent("it is no request".to_owned());
         };
         let origin = match (request.uri().scheme(), request.uri().authority()) {

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tenure::Deadline;
 use tenure::TraceParent;
 use tenure::clock::{BootClock, Clock as _};
-use tenure::contract::{Report, Turn, rfc3339};
+use tenure::contract::{Report, Turn};
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
 use tenure::program::server::{Figure, Kind, Sample, Value, renewal, renewal_bounds, turn_bounds};
 use tenure::runner::{Class, Event};
@@ -280,7 +280,7 @@ impl Witness {
             attribute("tenure.election", turn.election.clone()),
             attribute("tenure.candidate", candidate.value.to_string()),
             KeyValue::new("tenure.term", i64::try_from(turn.term).unwrap_or(i64::MAX)),
-            attribute("tenure.slot", rfc3339(turn.slot)),
+            attribute("tenure.slot", turn.slot.to_rfc3339()),
             KeyValue::new("tenure.attempt", i64::from(turn.attempt)),
         ];
         attributes.extend(turn.trigger.clone().map(|id| attribute("tenure.trigger", id)));

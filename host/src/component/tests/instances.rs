@@ -49,7 +49,7 @@ async fn an_instance_that_trapped_or_grew_or_was_left_is_let_go_and_harms_nobody
     let clock = BootClock::new();
     let first = component(of_election("first")).in_surroundings(surroundings(service, 7));
     let step = async |state: Option<Vec<u8>>| {
-        let state = state.map(State::new);
+        let state = state.map(State::from);
         first.step(state.as_ref(), clock.now(), None).await
     };
     step(None).await.unwrap();

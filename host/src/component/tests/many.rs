@@ -4,7 +4,7 @@ use super::{Wireless, settings, store, surroundings};
 use crate::clock::{BootClock, Clock};
 use crate::component::places::Urgency;
 use crate::component::{ComponentError, ElectionComponent, Engine, Network, NetworkFailure};
-use crate::contract::{EndingReason, Problem, Report, Role, Snapshot};
+use crate::contract::{EndingReason, Problem, Report, RequestKind, Role, Snapshot};
 use crate::future::BoxFuture;
 use crate::handler::from_fn;
 use crate::runner::{Event, Reason, Runner};
@@ -119,7 +119,8 @@ async fn leader(engine: &Engine, clock: &HandClock) -> (ElectionComponent, Repor
     while !(is_listed && report.renewed && report.again_in > Duration::from_secs(1)) {
         clock.advance(Duration::from_nanos(1).max(report.again_in));
         report = leader.step(Some(&report.state), clock.now(), None).await.unwrap();
-        is_listed |= report.exchanges.iter().any(|exchange| exchange.what == "write candidates");
+        is_listed |=
+            report.exchanges.iter().any(|exchange| exchange.what == RequestKind::WriteCandidates);
     }
     (leader, report)
 }
@@ -145,7 +146,7 @@ async fn who_has_acquired_a_lease_does_not_wait_for_those_who_begin() {
     let new = ElectionComponent::new(&Engine::new().unwrap(), of_election("new"), &clock).unwrap();
     let new = new.in_surroundings(surroundings(wireless(), 7));
     let mut report = new.step(None, clock.now(), None).await.unwrap();
-    while report.exchanges.iter().all(|exchange| exchange.what != "acquire lease") {
+    while report.exchanges.iter().all(|exchange| exchange.what != RequestKind::AcquireLease) {
         clock.advance(report.again_in);
         report = new.step(Some(&report.state), clock.now(), None).await.unwrap();
     }
@@ -192,7 +193,7 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
     let Role::Leading(leadership) = renewal.role else { panic!("{renewal:?}") };
     assert!(renewal.renewed, "{renewal:?}");
     // The lease less the margin from when it was sent, told from when it was asked for.
-    assert_eq!(Duration::from_nanos(leadership.valid_for), Duration::from_secs(15 + 3));
+    assert_eq!(leadership.valid_for, Duration::from_secs(15 + 3));
     open.add_permits(MANY);
     looks.join_all().await;
 }
@@ -209,7 +210,7 @@ async fn what_passes_before_a_step_is_polled_is_told_to_the_component() {
     let Role::Leading(leadership) = renewal.role else { panic!("{renewal:?}") };
     assert!(renewal.renewed, "{renewal:?}");
     // It was sent after the freeze, and the report counts from before.
-    assert_eq!(Duration::from_nanos(leadership.valid_for), Duration::from_secs(15) + frozen);
+    assert_eq!(leadership.valid_for, Duration::from_secs(15) + frozen);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use super::super::budget::OPEN_BODY;
 use super::super::turn::{AT_A_TIME, READ_AHEAD};
+use super::super::{Body, Error, Limits};
 use super::lease::listen;
 use super::{Answers, Budget, Gate, Names, Outlet, for_ever, policy, server};
 use bytes::Bytes;
@@ -10,7 +11,6 @@ use futures_util::{FutureExt, StreamExt};
 use http_body_util::{BodyExt, Empty, Full};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 const MIB: usize = 1024 * 1024;
 
@@ -26,7 +26,7 @@ fn turn(allow: impl ToString, budget: &Budget) -> (Gate, Told, impl Sized) {
     (Gate::of_turn(policy, &connections, tell, budget.clone()), told, connections)
 }
 
-fn post(url: &str, size: usize) -> http::Request<WasiBody> {
+fn post(url: &str, size: usize) -> http::Request<Body> {
     let body = Full::new(Bytes::from(vec![b'x'; size])).map_err(|never| match never {});
     http::Request::post(url).body(body.boxed_unsync()).unwrap()
 }
@@ -39,11 +39,11 @@ async fn bodies_under_way_have_one_budget() {
     let budget = Budget::for_requests(32 * MIB);
     let (gate, told, _turn) = turn(address, &budget);
     let url = format!("http://{address}/");
-    let send = |_| gate.clone().send(post(&url, 7 * MIB), RequestOptions::default());
+    let send = |_| gate.clone().send(post(&url, 7 * MIB), Limits::default());
     let mut sent: FuturesUnordered<_> = (0..AT_A_TIME).map(send).collect();
     let mut refused = 0;
     while let Some(answer) = sent.next().now_or_never().flatten() {
-        let unsent = matches!(answer, Err(Error::HttpRequestBodySize(_) | Error::InternalError(_)));
+        let unsent = matches!(answer, Err(Error::RequestTooLarge(_) | Error::Other(_)));
         assert!(unsent, "{answer:?}");
         refused += 1;
     }
@@ -68,15 +68,15 @@ async fn requests_that_wait_count_too() {
     let empty = || Empty::new().map_err(|never| match never {}).boxed_unsync();
     let get = || http::Request::get(&long).body(empty()).unwrap();
     // Not driven yet.
-    let send = |request| gate.clone().send(request, RequestOptions::default());
+    let send = |request| gate.clone().send(request, Limits::default());
     let waiting: Vec<_> = (0..17).map(|_| send(get())).collect();
     let refused = send(get()).await;
-    assert!(matches!(refused, Err(Error::InternalError(Some(_)))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Other(_))), "{refused:?}");
     assert!(told.lock().unwrap()[0].starts_with("a request did not fit"));
     drop(waiting);
     let open: Vec<_> = (0..MIB / OPEN_BODY).map(|_| send(post("http://127.0.0.1:9/", 1))).collect();
     let refused = send(post("http://127.0.0.1:9/", 1)).await;
-    assert!(matches!(refused, Err(Error::InternalError(Some(_)))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Other(_))), "{refused:?}");
     drop(open);
     assert!(budget.charge(MIB).is_some());
 }
@@ -88,7 +88,7 @@ async fn a_body_that_was_sent_makes_room_for_the_next_one() {
     let (gate, told, _turn) = turn(server.address, &budget);
     for _ in 0..8 {
         let request = post(&format!("http://{}/echo", server.address), MIB);
-        let answer = gate.clone().send(request, RequestOptions::default()).await.unwrap();
+        let answer = gate.clone().send(request, Limits::default()).await.unwrap();
         assert_eq!(answer.into_body().collect().await.unwrap().to_bytes().len(), MIB);
     }
     assert_eq!(*told.lock().unwrap(), [""; 0]);
@@ -118,15 +118,14 @@ async fn heads_of_answers_count_until_these_are_dropped() {
     // Room for eight of them, of which the last one needs a little more before it is there.
     let budget = Budget::for_requests(MIB + 32 * 1024);
     let (gate, told, _turn) = turn(address, &budget);
-    let get =
-        || gate.clone().send(post(&format!("http://{address}/"), 0), RequestOptions::default());
+    let get = || gate.clone().send(post(&format!("http://{address}/"), 0), Limits::default());
     let mut answers = Vec::new();
     for _ in 0..8 {
         answers.push(get().await.unwrap());
     }
     // Not even sent.
     let full = get().await;
-    assert!(matches!(full, Err(Error::InternalError(Some(_)))), "{full:?}");
+    assert!(matches!(full, Err(Error::Other(_))), "{full:?}");
     assert!(told.lock().unwrap()[0].starts_with("the answer to a request did not fit"));
     answers.pop();
     get().await.unwrap();
@@ -138,7 +137,7 @@ async fn a_large_head_beside_a_body_may_find_no_room() {
     let budget = Budget::for_requests(READ_AHEAD + READ_AHEAD / 2);
     let (gate, told, _turn) = turn(address, &budget);
     let url = format!("http://{address}/");
-    let full = gate.clone().send(post(&url, 0), RequestOptions::default()).await;
-    assert!(matches!(full, Err(Error::HttpResponseHeaderSectionSize(None))), "{full:?}");
+    let full = gate.clone().send(post(&url, 0), Limits::default()).await;
+    assert!(matches!(full, Err(Error::HeadTooLarge)), "{full:?}");
     assert!(told.lock().unwrap()[0].starts_with("the head of an answer did not fit"));
 }

@@ -2,7 +2,7 @@
 //! by hand, and one thread, so that other tasks run only where a test waits.
 
 use super::super::gate::Gate;
-use super::super::{Names, Outlet};
+use super::super::{Body, Error, Limits, Names, Outlet};
 use super::{Answers, Budget, for_ever, policy, turn_gate};
 use crate::clock::Clock;
 use crate::deadline::Deadline;
@@ -17,7 +17,6 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
-use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 /// A clock that stands still, until the deadline is passed.
 #[derive(Clone, Default)]
@@ -53,7 +52,7 @@ pub(super) fn listen() -> TcpListener {
     socket.listen(8).unwrap()
 }
 
-fn request(listener: &TcpListener, body: usize) -> http::Request<WasiBody> {
+fn request(listener: &TcpListener, body: usize) -> http::Request<Body> {
     let body = Full::new(Bytes::from(vec![b'x'; body])).map_err(|never| match never {});
     let url = format!("http://{}/", listener.local_addr().unwrap());
     http::Request::post(url).body(body.boxed_unsync()).unwrap()
@@ -84,11 +83,11 @@ async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 async fn a_request_whose_deadline_passes_while_it_connects_is_not_sent() {
     let (clock, listener) = (Hand::default(), listen());
     let (gate, _connections) = turn_gate(listener.local_addr().unwrap(), clock.deadline());
-    let mut sending = pin!(gate.send(request(&listener, 10), RequestOptions::default()));
+    let mut sending = pin!(gate.send(request(&listener, 10), Limits::default()));
     assert!(poll_once(sending.as_mut()).await.is_pending());
     clock.pass_the_deadline();
     let sent = sending.await;
-    assert!(matches!(sent, Err(Error::HttpRequestDenied)), "{sent:?}");
+    assert!(matches!(sent, Err(Error::Denied)), "{sent:?}");
     let (mut peer, _) = listener.accept().await.unwrap();
     assert_eq!(rest(&mut peer).await, 0);
 }
@@ -101,7 +100,7 @@ async fn answered(gate: &Gate, listener: &TcpListener) -> TcpStream {
         peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").await.unwrap();
         peer
     };
-    let send = gate.clone().send(request(listener, 0), RequestOptions::default());
+    let send = gate.clone().send(request(listener, 0), Limits::default());
     let (sent, peer) = tokio::join!(send, answer);
     assert_eq!(sent.unwrap().into_body().collect().await.unwrap().to_bytes(), "hello");
     tokio::task::yield_now().await;
@@ -113,11 +112,11 @@ async fn a_request_whose_deadline_passes_in_the_queue_of_its_connection_is_not_s
     let (clock, listener) = (Hand::default(), listen());
     let (gate, _connections) = turn_gate(listener.local_addr().unwrap(), clock.deadline());
     let mut peer = answered(&gate, &listener).await;
-    let mut sending = pin!(gate.send(request(&listener, 10), RequestOptions::default()));
+    let mut sending = pin!(gate.send(request(&listener, 10), Limits::default()));
     assert!(poll_once(sending.as_mut()).await.is_pending());
     clock.pass_the_deadline();
     let sent = sending.await;
-    assert!(matches!(sent, Err(Error::HttpRequestDenied)), "{sent:?}");
+    assert!(matches!(sent, Err(Error::Denied)), "{sent:?}");
     assert_eq!(rest(&mut peer).await, 0);
     // It did wait for that connection, not for a new one.
     assert!(poll_once(pin!(listener.accept())).await.is_pending());
@@ -133,9 +132,9 @@ async fn the_rest_of_a_body_is_not_sent_after_the_deadline() {
         clock.pass_the_deadline();
         rest(&mut peer).await
     };
-    let send = gate.send(request(&listener, LARGE), RequestOptions::default());
+    let send = gate.send(request(&listener, LARGE), Limits::default());
     let (sent, arrived) = tokio::join!(send, receive);
-    assert!(matches!(sent, Err(Error::HttpRequestDenied)), "{sent:?}");
+    assert!(matches!(sent, Err(Error::Denied)), "{sent:?}");
     assert!(arrived < LARGE, "all of it arrived");
 }
 
@@ -149,14 +148,14 @@ async fn an_answer_ends_at_the_deadline() {
         peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello").await.unwrap();
         peer
     };
-    let send = gate.send(request(&listener, 0), RequestOptions::default());
+    let send = gate.send(request(&listener, 0), Limits::default());
     let (sent, mut peer) = tokio::join!(send, answer);
     let mut body = sent.unwrap().into_body();
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "hello");
     peer.write_all(b"world").await.unwrap();
     clock.pass_the_deadline();
     let late = body.frame().await;
-    assert!(matches!(late, Some(Err(Error::ConnectionTerminated))), "{late:?}");
+    assert!(matches!(late, Some(Err(Error::Ended))), "{late:?}");
 }
 
 #[tokio::test]
@@ -175,11 +174,11 @@ async fn nothing_is_sent_after_the_end_of_the_turn() {
     assert!(begun.starts_with("POST / "), "{begun}");
     drop(connections);
     let (sent, arrived) = tokio::join!(uploading, rest(&mut peer));
-    assert!(matches!(sent, Err(Error::HttpRequestDenied)), "{sent:?}");
+    assert!(matches!(sent, Err(Error::Denied)), "{sent:?}");
     assert!(arrived < LARGE, "all of it arrived");
     // And whoever still holds a gate of the turn finds it shut.
     let late = gate.send(request(&listener, 0), Default::default()).await;
-    assert!(matches!(late, Err(Error::HttpRequestDenied)), "{late:?}");
+    assert!(matches!(late, Err(Error::Denied)), "{late:?}");
     assert!(poll_once(pin!(listener.accept())).await.is_pending());
 }
 
@@ -205,7 +204,7 @@ async fn a_turn_is_over_when_its_connections_are_closed() {
 async fn a_connection_that_waits_for_its_answer_ends_with_the_turn() {
     let listener = listen();
     let (gate, connections) = turn_gate(listener.local_addr().unwrap(), for_ever());
-    let send = gate.send(request(&listener, 0), RequestOptions::default());
+    let send = gate.send(request(&listener, 0), Limits::default());
     let receive = async {
         let (mut peer, _) = listener.accept().await.unwrap();
         head(&mut peer).await;
@@ -214,6 +213,6 @@ async fn a_connection_that_waits_for_its_answer_ends_with_the_turn() {
     };
     let both = async { tokio::join!(send, receive) };
     let (sent, more) = timeout(Duration::from_secs(90), both).await.expect("the end");
-    assert!(matches!(sent, Err(Error::HttpRequestDenied)), "{sent:?}");
+    assert!(matches!(sent, Err(Error::Denied)), "{sent:?}");
     assert_eq!(more, 0);
 }

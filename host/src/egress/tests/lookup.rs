@@ -2,6 +2,7 @@
 
 use super::super::lookup::{Directory, LOOKUPS};
 use super::super::turn::AT_A_TIME;
+use super::super::{Error, Limits};
 use super::{
     Answers, Budget, Connections, Gate, Names, Outlet, component_gate, for_ever, policy, send,
     server,
@@ -13,7 +14,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
-use wasmtime_wasi_http::{Error, RequestOptions};
 
 /// A resolver that answers when it is told to, and at the end of the test.
 struct Silence(Arc<Resolver>);
@@ -91,9 +91,9 @@ fn turn(outlet: &Outlet, names: &[String]) -> (Gate, Connections) {
 async fn ask(gate: &Gate, name: &str) -> Error {
     let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
     let request = http::Request::get(format!("http://{name}/")).body(body).unwrap();
-    let first_byte_timeout = Some(Duration::from_millis(1));
-    let options = RequestOptions { first_byte_timeout, ..RequestOptions::default() };
-    gate.clone().send(request, options).await.unwrap_err()
+    let first_byte = Some(Duration::from_millis(1));
+    let limits = Limits { first_byte, ..Limits::default() };
+    gate.clone().send(request, limits).await.unwrap_err()
 }
 
 #[tokio::test]
@@ -104,17 +104,17 @@ async fn who_gives_up_keeps_a_place_until_the_lookup_has_ended() {
     let (gate, _connections) = turn(&outlet, std::slice::from_ref(&name));
     for _ in 0..AT_A_TIME {
         let failed = ask(&gate, &name).await;
-        assert!(matches!(failed, Error::ConnectionReadTimeout), "{failed:?}");
+        assert!(matches!(failed, Error::AnswerTimeout), "{failed:?}");
     }
     for _ in 0..3 {
         let failed = ask(&gate, &name).await;
-        assert!(matches!(failed, Error::ConnectionLimitReached), "{failed:?}");
+        assert!(matches!(failed, Error::Busy), "{failed:?}");
     }
     silence.has_begun(1).await;
     assert_eq!(silence.begun(), ["silent.test"]);
     silence.answer();
     // There is room again as soon as it has ended.
-    while matches!(ask(&gate, &name).await, Error::ConnectionLimitReached) {}
+    while matches!(ask(&gate, &name).await, Error::Busy) {}
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn a_handler_has_few_lookups_at_a_time_in_all_its_turns() {
         let (gate, _connections) = turn(&outlet, &names);
         for name in &names {
             let failed = ask(&gate, name).await;
-            assert!(matches!(failed, Error::ConnectionReadTimeout), "{failed:?}");
+            assert!(matches!(failed, Error::AnswerTimeout), "{failed:?}");
         }
     }
     silence.has_begun(LOOKUPS).await;

@@ -1,7 +1,7 @@
 //! Requests of the election component through a proxy, to a server that only the proxy can find.
 
 use super::super::proxies::Proxies;
-use super::super::{Authorities, Clients};
+use super::super::{Authorities, Clients, Error};
 use super::tls::{Server, server};
 use super::{Answers, Gate, policy, send};
 use http::StatusCode;
@@ -9,7 +9,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
-use wasmtime_wasi_http::Error;
 
 /// Takes connections to `to`, whatever host they ask for. Returns its address and the heads of the requests.
 async fn proxy(to: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
@@ -73,11 +72,11 @@ async fn a_proxy_that_cannot_be_reached_is_named_without_its_password() {
     drop(listener);
     let gate = through(&format!("http://user:S3CRET@{address}"), "account.test", &server);
     let failed = send(&gate, "https://account.test/", "").await.unwrap_err();
-    let Error::InternalError(Some(text)) = failed else { panic!("{failed:?}") };
+    let Error::Other(text) = failed else { panic!("{failed:?}") };
     let expected = format!("through the proxy http://{address} of HTTPS_PROXY: ");
     assert!(text.starts_with(&expected) && !text.contains("S3CRET"), "{text}");
     let gate = through("socks5://S3CRET:1", "account.test", &server);
     let failed = send(&gate, "https://account.test/", "").await.unwrap_err();
-    let Error::InternalError(Some(text)) = failed else { panic!("{failed:?}") };
+    let Error::Other(text) = failed else { panic!("{failed:?}") };
     assert!(text.starts_with("HTTPS_PROXY does not hold the address"), "{text}");
 }

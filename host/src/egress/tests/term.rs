@@ -1,11 +1,11 @@
 //! Every request of a turn carries its term.
 
+use super::super::Limits;
 use super::{Answers, Budget, Gate, Names, Outlet, for_ever, policy};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use wasmtime_wasi_http::RequestOptions;
 
 /// The head of a request, as it arrives, that was sent with these headers.
 async fn arrives(headers: &[(&'static str, &'static str)]) -> String {
@@ -30,7 +30,7 @@ async fn arrives(headers: &[(&'static str, &'static str)]) -> String {
         peer.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
         String::from_utf8(head[..length].to_vec()).unwrap()
     };
-    let (sent, head) = tokio::join!(gate.send(request, RequestOptions::default()), receive);
+    let (sent, head) = tokio::join!(gate.send(request, Limits::default()), receive);
     assert_eq!(sent.unwrap().status(), 204);
     assert!(head.contains(&format!("\r\nhost: {address}\r\n")), "{head}");
     head

@@ -2,7 +2,7 @@
 
 use super::super::secrets::is_ours;
 use super::plan::KILL_SLACK;
-use crate::contract::{Share, Turn, rfc3339};
+use crate::contract::{Share, Turn};
 use chrono::{DateTime, SecondsFormat, Utc};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) fn of_turn(turn: &Turn, now: DateTime<Utc>, left: Duration) -> Variab
         ("TENURE_ELECTION", turn.election.clone()),
         ("TENURE_IDEMPOTENCY_KEY", turn.key.clone()),
         ("TENURE_TERM", turn.term.to_string()),
-        ("TENURE_SLOT", rfc3339(turn.slot)),
+        ("TENURE_SLOT", turn.slot.to_rfc3339()),
         ("TENURE_ATTEMPT", turn.attempt.to_string()),
         ("TENURE_PAST_DUE", turn.past_due.to_string()),
         ("TENURE_MISSED_SLOTS", turn.missed.to_string()),
@@ -45,6 +45,7 @@ pub(super) fn of_turn(turn: &Turn, now: DateTime<Utc>, left: Duration) -> Variab
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::Timestamp;
 
     fn pairs(variables: &[(&str, &str)]) -> Variables {
         variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
@@ -74,12 +75,12 @@ mod tests {
             election: "jobs/report".to_owned(),
             key: "acme/jobs/report/1970-01-01T00:00:01.500Z".to_owned(),
             term: 7,
-            slot: 1_500_000_000,
+            slot: Timestamp(1_500_000_000),
             trigger: None,
             attempt: 2,
             past_due: true,
             missed: 3,
-            valid_for: 1,
+            valid_for: Duration::from_nanos(1),
             time_limit: None,
             share: None,
         };

@@ -143,7 +143,7 @@ impl CommandHandler {
             Some(signals) => signals,
             None => None,
         };
-        let limit = turn.time_limit.map(|limit| shared::now() + Duration::from_nanos(limit));
+        let limit = turn.time_limit.map(|limit| shared::now() + limit);
         let mut variables = self.variables.clone();
         variables.extend(environment::of_turn(&turn, Utc::now(), lease.remaining()));
         let parent = TraceParent::current();

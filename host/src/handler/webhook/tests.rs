@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::clock::{BootClock, Clock};
+use crate::contract::{Share, Timestamp};
 use std::io::ErrorKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -14,12 +15,12 @@ fn turn() -> Turn {
         election: "jobs/report".to_owned(),
         key: "acme/jobs/report/1970-01-01T00:00:01.500Z".to_owned(),
         term: 7,
-        slot: 1_500_000_000,
+        slot: Timestamp(1_500_000_000),
         trigger: None,
         attempt: 1,
         past_due: false,
         missed: 0,
-        valid_for: 1_000_000_000,
+        valid_for: Duration::from_secs(1),
         time_limit: None,
         share: Some(Share { index: 3, count: 8 }),
     }
@@ -137,7 +138,7 @@ async fn a_call_is_given_up_at_its_own_time_and_not_when_the_turn_was_first_vali
         peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
         peer
     };
-    let short = Turn { valid_for: 1, ..turn() };
+    let short = Turn { valid_for: Duration::from_nanos(1), ..turn() };
     let (end, _) = both(handler.on_tick(short, for_ever()), serve).await;
     assert_eq!(end, TurnEnd::Succeeded);
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 /// A turn that may take so many seconds.
 fn limited(limit: u64) -> Turn {
-    Turn { time_limit: Some(limit * SECOND), ..turn(7) }
+    Turn { time_limit: Some(seconds(limit)), ..turn(7) }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::super::role::Role;
 use super::Board;
-use crate::contract::{Problem, ProblemClass, class_name};
+use crate::contract::{Problem, ProblemClass};
 use serde::Serialize;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -24,7 +24,7 @@ pub struct Told {
 
 impl Told {
     pub(super) fn of(problem: &Problem) -> Self {
-        Self { class: class_name(problem.class), detail: problem.detail.clone() }
+        Self { class: problem.class.name(), detail: problem.detail.clone() }
     }
 }
 

@@ -7,12 +7,12 @@ use super::super::role::{Ended, Leader, Role};
 use super::super::timeline::Timeline;
 use super::readiness::{FAILURES, Told, keeps_out};
 use crate::contract::{
-    self, ExchangeResult, Incumbent, Listed, Outlook, Report, ServiceTime, Turn, Turns,
-    reason_name, rfc3339, seen_lately,
+    self, ExchangeResult, Incumbent, Leadership, Listed, Outlook, Report, RequestKind, ServiceTime,
+    Timestamp, Turn, Turns, seen_lately,
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event};
-use crate::span::{milliseconds, nanoseconds};
+use crate::span::milliseconds;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use std::collections::{BTreeSet, VecDeque};
@@ -29,7 +29,7 @@ const PROBLEMS: usize = 20;
 const KNOWN: usize = 50;
 
 /// What a lease is given up by.
-const GIVES_UP: [&str; 2] = ["release lease", "change lease"];
+const GIVES_UP: [RequestKind; 2] = [RequestKind::ReleaseLease, RequestKind::ChangeLease];
 
 #[derive(Debug, Default)]
 pub(in crate::server) struct State {
@@ -121,7 +121,7 @@ impl State {
                     self.problem = None;
                 }
                 // Whoever may not reach what lies beside the election leads as well as others.
-                ExchangeResult::Refused if is_beside(&exchange.what) => {}
+                ExchangeResult::Refused if exchange.what.is_of_side_blob() => {}
                 _ => self.failures += 1,
             }
         }
@@ -143,12 +143,12 @@ impl State {
         }
         self.successor.clone_from(&report.successor);
         if let Some(ending) = &report.ending {
-            self.ended(ending.term, reason_name(ending.reason));
+            self.ended(ending.term, ending.reason.name());
         }
         let gave_up = report.exchanges.iter().any(|exchange| {
             let answered =
                 matches!(exchange.result, ExchangeResult::Done | ExchangeResult::Declined);
-            answered && GIVES_UP.contains(&exchange.what.as_str())
+            answered && GIVES_UP.contains(&exchange.what)
         });
         if let Some(ended) = self.ended.as_mut().filter(|_| gave_up) {
             ended.released = true;
@@ -156,8 +156,7 @@ impl State {
         self.role = match &report.role {
             contract::Role::Leading(leadership) => {
                 self.ended = None;
-                let (term, valid_for) =
-                    (leadership.term, Duration::from_nanos(leadership.valid_for));
+                let Leadership { term, valid_for } = *leadership;
                 let same = matches!(self.role, Role::Leading { term: known, .. } if known == term);
                 self.whole = if same { self.whole.max(valid_for) } else { valid_for };
                 Role::Leading { term, until: taken_at + valid_for }
@@ -249,8 +248,8 @@ impl State {
     /// The list of candidates without those that became too old since it was read. Its times are the service's, which
     /// this machine's wall clock may be far from.
     pub(in crate::server) fn listed_lately(&self, now: Duration) -> impl Iterator<Item = &Listed> {
-        let newest = self.listed.iter().map(|entry| entry.seen).max().unwrap_or(0);
-        let now = newest.saturating_add(nanoseconds(now.saturating_sub(self.listed_at)));
+        let newest = self.listed.iter().map(|entry| entry.seen).max().unwrap_or_default();
+        let now = newest.plus(now.saturating_sub(self.listed_at));
         self.listed.iter().filter(move |entry| seen_lately(entry, now))
     }
 
@@ -264,19 +263,19 @@ impl State {
     /// Takes note of turns and problems.
     fn remember(&mut self, candidate: &str, event: &Event, now: Duration) {
         let own = |turn: &Turn, outcome: String, took_ms| {
-            let (slot, candidate) = (rfc3339(turn.slot), Some(short(candidate)));
+            let (slot, candidate) = (turn.slot.to_rfc3339(), Some(short(candidate)));
             Some(LastTurn { slot, outcome, candidate, took_ms })
         };
         let problem = match event {
             Event::TurnStarted { turn } => {
                 self.turn = own(turn, RUNNING.to_owned(), None);
                 self.recent.started(turn);
-                return self.timeline.turn_started(now, &rfc3339(turn.slot));
+                return self.timeline.turn_started(now, &turn.slot.to_rfc3339());
             }
             Event::TurnEnded { turn, end, elapsed, .. } => {
                 self.turn = own(turn, end.to_string(), Some(milliseconds(*elapsed)));
                 self.recent.ended(turn, end, *elapsed);
-                let slot = rfc3339(turn.slot);
+                let slot = turn.slot.to_rfc3339();
                 self.timeline.turn_ended(&slot, &end.to_string());
                 if *end == TurnEnd::Succeeded {
                     return;
@@ -297,14 +296,9 @@ impl State {
     }
 }
 
-/// Whether a request was about a blob beside the election's.
-fn is_beside(what: &str) -> bool {
-    ["announcement", "announce", "candidates", "orders"].iter().any(|name| what.ends_with(name))
-}
-
 fn leader(incumbent: &Incumbent) -> Leader {
     let Incumbent { name, term, address, since, .. } = incumbent;
-    let since = (*since > 0).then(|| rfc3339(*since));
+    let since = (*since > Timestamp(0)).then(|| since.to_rfc3339());
     Leader { name: name.clone(), term: *term, address: address.clone(), since }
 }
 

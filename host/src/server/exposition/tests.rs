@@ -1,6 +1,8 @@
 use super::*;
-use crate::contract::{Ended, Exchange, ExchangeResult, NextTurn, Outcome, Turns};
-use crate::server::metrics::{RENEWAL, renewal_bounds};
+use crate::contract::{
+    End, Ended, Exchange, ExchangeResult, NextTurn, Outcome, RequestKind, Timestamp, Turns,
+};
+use crate::server::metrics::renewal_bounds;
 use chrono::DateTime;
 use std::collections::BTreeSet;
 
@@ -29,9 +31,9 @@ fn the_older_format_names_counters_by_their_samples() {
 #[test]
 fn a_time_is_in_its_bucket_and_in_all_above() {
     let board = board();
-    for took in [2_000_000, 2_000_001, 60_000_000_000] {
-        let result = ExchangeResult::Done;
-        board.metrics.exchange(&Exchange { what: RENEWAL.to_owned(), result, took });
+    for took in [2_000_000, 2_000_001, 60_000_000_000].map(Duration::from_nanos) {
+        let (what, result) = (RequestKind::RenewLease, ExchangeResult::Done);
+        board.metrics.exchange(&Exchange { what, result, took });
     }
     let text = text_of(TEXT, board);
     let of = |end: &str| {
@@ -53,15 +55,15 @@ fn a_time_is_in_its_bucket_and_in_all_above() {
 fn each_figure_has_the_value_of_its_name() {
     let board = board().with_expiry(|| DateTime::from_timestamp(4, 500_000_000));
     let ended = |second: u64, outcome| {
-        let at = second * 1_000_000_000;
-        Some(Ended { slot: 0, triggered: false, outcome, at, took: None })
+        let end = End { outcome, at: Timestamp(second * 1_000_000_000), took: None };
+        Some(Ended { slot: Timestamp(0), triggered: false, end })
     };
     board.state().turns = Some(Turns {
         last_success: ended(1, Outcome::Succeeded),
         last_failure: ended(2, Outcome::Failed),
         failure_detail: None,
         missed: None,
-        next: Some(NextTurn { slot: 0, at: 3_000_000_000 }),
+        next: Some(NextTurn { slot: Timestamp(0), at: Timestamp(3_000_000_000) }),
         schedule: None,
         last_slot: None,
         finished: None,

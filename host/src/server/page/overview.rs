@@ -71,7 +71,7 @@ impl<'r> Told<'r> {
         let changed = rows.iter().filter(|row| old.get(&*row.election) != Some(row));
         let gone = before.iter().map(|row| &*row.election).filter(|name| !new.contains_key(name));
         let (rows, gone) = (changed.collect(), gone.collect());
-        Self { now: wall() / 1_000_000, elections: new.len(), rows, gone }
+        Self { now: wall().0 / 1_000_000, elections: new.len(), rows, gone }
     }
 
     fn is_news(&self) -> bool {

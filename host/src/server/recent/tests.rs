@@ -1,10 +1,10 @@
 use super::*;
-use crate::contract::{Ended, Finished, LastSlot, NextTurn};
+use crate::contract::{End, Ended, Finished, LastSlot, NextTurn};
 
-const SECOND: u64 = 1_000_000_000;
-const DAY: u64 = 86_400 * SECOND;
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(86_400);
 /// 2026-11-20T01:00:00Z, which is two o'clock in Berlin.
-const SLOT: u64 = 1_795_136_400 * SECOND;
+const SLOT: Timestamp = Timestamp(1_795_136_400_000_000_000);
 
 fn nightly() -> Turns {
     Turns {
@@ -12,29 +12,30 @@ fn nightly() -> Turns {
         last_slot: Some(LastSlot { slot: SLOT, attempt: 1 }),
         finished: Some(Finished { slot: SLOT, outcome: Outcome::Failed }),
         triggered: None,
-        last_success: Some(end(SLOT - 2 * DAY, Outcome::Succeeded)),
+        last_success: Some(end(SLOT.minus(2 * DAY), Outcome::Succeeded)),
         last_failure: Some(end(SLOT, Outcome::Failed)),
         failure_detail: None,
         missed: None,
-        next: Some(NextTurn { slot: SLOT + DAY, at: SLOT + DAY }),
+        next: Some(NextTurn { slot: SLOT.plus(DAY), at: SLOT.plus(DAY) }),
     }
 }
 
-fn end(slot: u64, outcome: Outcome) -> Ended {
-    Ended { slot, triggered: false, outcome, at: slot + 60 * SECOND, took: Some(60 * SECOND) }
+fn end(slot: Timestamp, outcome: Outcome) -> Ended {
+    let end = End { outcome, at: slot.plus(60 * SECOND), took: Some(60 * SECOND) };
+    Ended { slot, triggered: false, end }
 }
 
-fn turn(slot: u64, missed: u32) -> Turn {
+fn turn(slot: Timestamp, missed: u32) -> Turn {
     Turn { slot, missed, ..super::super::tests::turn() }
 }
 
 /// Day of the month and outcome.
-fn told(recent: &RecentTurns, now: u64, turns: &Turns) -> Vec<(String, String)> {
+fn told(recent: &RecentTurns, now: Timestamp, turns: &Turns) -> Vec<(String, String)> {
     let day = |turn: PastTurn| (turn.local[8..10].to_owned(), turn.outcome);
     recent.shown(now, Some(turns)).into_iter().map(day).collect()
 }
 
-fn outcomes(recent: &RecentTurns, now: u64, turns: &Turns) -> String {
+fn outcomes(recent: &RecentTurns, now: Timestamp, turns: &Turns) -> String {
     told(recent, now, turns).into_iter().map(|(_, outcome)| outcome + " ").collect()
 }
 
@@ -42,13 +43,13 @@ fn outcomes(recent: &RecentTurns, now: u64, turns: &Turns) -> String {
 fn after_a_restart_the_record_tells_of_two_turns_and_the_others_are_unknown() {
     let (mut recent, turns) = (RecentTurns::default(), nightly());
     recent.on_record(&turns);
-    let shown = told(&recent, SLOT + 3_600 * SECOND, &turns);
+    let shown = told(&recent, SLOT.plus(3_600 * SECOND), &turns);
     let days: Vec<_> = shown.iter().map(|(day, _)| day.as_str()).collect();
     assert_eq!(days, ["11", "12", "13", "14", "15", "16", "17", "18", "19", "20"]);
     let known: Vec<_> = shown.iter().filter(|(_, outcome)| outcome != "unknown").collect();
     let expected = [("18", "succeeded"), ("20", "failed")];
     assert_eq!(known, expected.map(|(day, o)| (day.to_owned(), o.to_owned())).each_ref());
-    let last = recent.shown(SLOT + 3_600 * SECOND, Some(&turns)).pop().unwrap();
+    let last = recent.shown(SLOT.plus(3_600 * SECOND), Some(&turns)).pop().unwrap();
     assert_eq!(last.local, "2026-11-20T02:00:00+01:00[Europe/Berlin]");
     assert_eq!((last.took_ms, last.age_ms), (Some(60_000), 3_600_000));
 }
@@ -82,9 +83,9 @@ fn a_turn_that_runs_is_told_as_such_until_it_ends_whatever_the_record_says_of_it
 fn slots_that_the_leader_says_it_missed_are_missed_and_others_are_not() {
     let (mut recent, turns) = (RecentTurns::default(), nightly());
     recent.on_record(&turns);
-    let now = SLOT + 4 * DAY;
+    let now = SLOT.plus(4 * DAY);
     recent.started(&turn(now, 2));
-    let later = Turns { next: Some(NextTurn { slot: now + DAY, at: now + DAY }), ..turns };
+    let later = Turns { next: Some(NextTurn { slot: now.plus(DAY), at: now.plus(DAY) }), ..turns };
     let shown = outcomes(&recent, now, &later);
     assert!(shown.ends_with("succeeded unknown failed unknown missed missed running "), "{shown}");
 }
@@ -94,10 +95,10 @@ fn a_slot_that_waits_for_its_turn_is_no_past_one_and_a_claimed_one_is() {
     let (mut recent, mut turns) = (RecentTurns::default(), nightly());
     recent.on_record(&turns);
     // Nobody could run it yet, or it is late by its jitter.
-    let now = SLOT + DAY + SECOND;
+    let now = SLOT.plus(DAY + SECOND);
     assert!(outcomes(&recent, now, &turns).ends_with("succeeded unknown failed "));
-    turns.next = Some(NextTurn { slot: SLOT + 2 * DAY, at: SLOT + 2 * DAY });
-    turns.last_slot = Some(LastSlot { slot: SLOT + DAY, attempt: 1 });
+    turns.next = Some(NextTurn { slot: SLOT.plus(2 * DAY), at: SLOT.plus(2 * DAY) });
+    turns.last_slot = Some(LastSlot { slot: SLOT.plus(DAY), attempt: 1 });
     assert!(outcomes(&recent, now, &turns).ends_with("unknown failed claimed "));
 }
 
@@ -106,9 +107,9 @@ fn without_a_schedule_there_are_the_turns_that_are_known_and_not_too_many() {
     let mut recent = RecentTurns::default();
     assert_eq!(recent.shown(SLOT, None), []);
     for day in 0..20 {
-        recent.ended(&turn(SLOT + day * DAY, 0), &TurnEnd::Succeeded, Duration::ZERO);
+        recent.ended(&turn(SLOT.plus(day * DAY), 0), &TurnEnd::Succeeded, Duration::ZERO);
     }
-    let shown = recent.shown(SLOT + 20 * DAY, None);
+    let shown = recent.shown(SLOT.plus(20 * DAY), None);
     assert_eq!((shown.len(), recent.known.len()), (TURNS, TURNS));
     assert_eq!(shown[0].slot, "2026-11-30T01:00:00Z", "in UTC");
 }

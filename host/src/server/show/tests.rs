@@ -6,8 +6,8 @@ use super::*;
 use crate::clock::BootClock;
 use crate::contract::ExchangeResult::{Declined, Done, Unavailable};
 use crate::contract::{
-    Ended, EndingReason, Finished, Incumbent, LastSlot, Listed, NextTurn, Outcome, Report, Role,
-    Turns, rfc3339, wall,
+    End, Ended, EndingReason, Finished, Incumbent, LastSlot, Listed, NextTurn, Outcome, Report,
+    Role, Timestamp, Turns, wall,
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event, Reason};
@@ -48,7 +48,8 @@ fn a_leader_with_a_turn_that_failed() {
     assert_eq!((seen.leader, seen.unseen), (None, false));
     // Another candidate ran its slot again.
     let (outcome, took) = (Outcome::Succeeded, None);
-    let end = Ended { slot, triggered: false, outcome, at: slot + 5_000_000_000, took };
+    let end = End { outcome, at: slot.plus(seconds(5)), took };
+    let end = Ended { slot, triggered: false, end };
     let (claimed, finished) = (LastSlot { slot, attempt: 2 }, Finished { slot, outcome });
     let (last_slot, finished) = (Some(claimed), Some(finished));
     let ends = Turns { last_success: Some(end), last_failure: None, ..nightly() };
@@ -56,12 +57,12 @@ fn a_leader_with_a_turn_that_failed() {
     let again = Report { turns: Some(again), ..report(following(None), &[Done]) };
     board.stepped(&again, NOW + seconds(16), NOW + seconds(16));
     let last = view(&board, NOW + seconds(16)).last_turn.unwrap();
-    assert_eq!((last.slot, last.outcome), (rfc3339(slot), "succeeded".to_owned()));
+    assert_eq!((last.slot, last.outcome), (slot.to_rfc3339(), "succeeded".to_owned()));
     // Another candidate ran a newer turn, and the record tells of it.
     let newer = Report { turns: Some(nightly()), ..report(following(None), &[Done]) };
     board.stepped(&newer, NOW + seconds(16), NOW + seconds(16));
     let last = view(&board, NOW + seconds(17)).last_turn.unwrap();
-    let slot = rfc3339(nightly().last_slot.unwrap().slot);
+    let slot = nightly().last_slot.unwrap().slot.to_rfc3339();
     assert_eq!((last.slot, last.candidate, last.took_ms), (slot, None, None));
     let still = &view(&board, NOW + seconds(900)).problems[0];
     assert_eq!(still.text, "The loop of this candidate is stalled.");
@@ -152,20 +153,23 @@ fn how_soon_a_leader_is_replaced_is_told_by_the_record_or_else_by_the_settings()
 
 /// The record of an election whose slots come every day; the last turn failed.
 fn nightly() -> Turns {
-    const DAY: u64 = 86_400_000_000_000;
-    let slot = wall() / DAY * DAY;
-    let ended =
-        |slot, outcome| Ended { slot, triggered: false, outcome, at: slot + 7_000_000, took: None };
+    const DAY: Duration = Duration::from_secs(86_400);
+    let midnight = wall().seconds() / DAY.as_secs() * DAY.as_secs();
+    let slot = Timestamp(midnight * 1_000_000_000);
+    let ended = |slot: Timestamp, outcome| {
+        let end = End { outcome, at: slot.plus(Duration::from_millis(7)), took: None };
+        Ended { slot, triggered: false, end }
+    };
     Turns {
         schedule: Some("every 1d".to_owned()),
         last_slot: Some(LastSlot { slot, attempt: 1 }),
         finished: Some(Finished { slot, outcome: Outcome::Failed }),
         triggered: None,
-        last_success: Some(ended(slot - DAY, Outcome::Succeeded)),
+        last_success: Some(ended(slot.minus(DAY), Outcome::Succeeded)),
         last_failure: Some(ended(slot, Outcome::Failed)),
         failure_detail: None,
         missed: None,
-        next: Some(NextTurn { slot: slot + DAY, at: slot + DAY }),
+        next: Some(NextTurn { slot: slot.plus(DAY), at: slot.plus(DAY) }),
     }
 }
 
@@ -189,11 +193,10 @@ fn the_lanes_show_the_last_ten_turns_and_what_the_record_knows_of_the_leader() {
     let seen = view(&board, NOW + seconds(5));
     assert_eq!((seen.window_ms, seen.turns.len()), (12 * 86_400_000, 0));
 
-    let hour = 3_600_000_000_000;
     let role = Role::Following(Some(Incumbent {
         name: "ben".to_owned(),
         term: 8,
-        since: wall() - 30 * hour,
+        since: wall().minus(seconds(30 * 3_600)),
         address: None,
         coordinates: false,
     }));
@@ -232,7 +235,7 @@ fn commands_name_the_known_candidates_but_the_leader() {
         failover: None,
         seen: wall(),
     };
-    let gone = Listed { seen: wall() - 31 * 60 * 1_000_000_000, ..listed("gone") };
+    let gone = Listed { seen: wall().minus(seconds(31 * 60)), ..listed("gone") };
     let list = vec![listed("dora"), listed("ada"), gone, listed("ben")];
     let list = Report { candidates: Some(list), ..report(following(None), &[Done]) };
     board.stepped(&list, NOW, NOW);
@@ -271,7 +274,7 @@ fn a_line_of_the_overview_tells_how_an_election_fares() {
         (failed.leader.as_deref(), failed.outcome.as_deref()),
         (Some("ada"), Some("failed"))
     );
-    let slot = nightly().next.unwrap().slot / 1_000_000;
+    let slot = nightly().next.unwrap().slot.0 / 1_000_000;
     assert_eq!((failed.next_at, failed.ended_at), (Some(slot), Some(slot - 86_400_000 + 7)));
     // A renewal, and time that goes by, are no news.
     board.stepped(&report(leading(), &[Done]), NOW + seconds(4), NOW + seconds(4));

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::clock::{BootClock, Clock as _};
     use crate::contract::ExchangeResult::Done;
-    use crate::contract::{Ending, EndingReason, Exchange, Report, Role};
+    use crate::contract::{Ending, EndingReason, Exchange, Report, RequestKind, Role};
     use http_body_util::BodyExt as _;
     use serde_json::{Value, json};
 
@@ -132,8 +132,8 @@ mod tests {
         serde_json::from_str(data.trim_end()).unwrap()
     }
 
-    fn ending(reason: EndingReason, what: Option<&str>) -> Report {
-        let exchange = |what: &str| Exchange { what: what.to_owned(), result: Done, took: 1 };
+    fn ending(reason: EndingReason, what: Option<RequestKind>) -> Report {
+        let exchange = |what| Exchange { what, result: Done, took: Duration::ZERO };
         let exchanges = what.map(exchange).into_iter().collect();
         let ending = Some(Ending { term: 7, reason });
         Report { ending, exchanges, ..report(Role::Undecided, &[]) }
@@ -165,7 +165,7 @@ mod tests {
         step(&Report { successor: Some("ben".to_owned()), ..report(leading(), &[Done]) });
         assert_eq!(told(&mut response).await["handing_over_to"], "ben");
 
-        step(&ending(EndingReason::HandedOver, Some("change lease")));
+        step(&ending(EndingReason::HandedOver, Some(RequestKind::ChangeLease)));
         let ended = json!({ "term": 7, "reason": "handed-over", "released": true });
         let news = told(&mut response).await;
         assert_eq!((&news["ended"], &news["leading"]), (&ended, &json!(false)));
@@ -182,7 +182,7 @@ mod tests {
         // The work does not stop at once.
         board.stepped(&ending(EndingReason::ValidityEnded, None), NOW, NOW);
         assert_eq!(released(&board), Some(false));
-        let mut later = ending(EndingReason::ValidityEnded, Some("release lease"));
+        let mut later = ending(EndingReason::ValidityEnded, Some(RequestKind::ReleaseLease));
         later.ending = None;
         board.stepped(&later, NOW, NOW);
         assert_eq!(released(&board), Some(true));

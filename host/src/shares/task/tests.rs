@@ -1,5 +1,6 @@
 use super::*;
 use crate::component::Engine;
+use crate::contract::Timestamp;
 use crate::handler;
 use crate::settings::Variables;
 use std::sync::Mutex;
@@ -9,14 +10,14 @@ fn turn() -> Turn {
     Turn {
         election: "jobs/orders.share.1.0-of-2".to_owned(),
         term: 7,
-        slot: 1_500_000_000,
+        slot: Timestamp(1_500_000_000),
         trigger: None,
         key: "acme/jobs/orders/1970-01-01T00:00:01.500Z".to_owned(),
         attempt: 1,
         past_due: false,
         missed: 0,
-        valid_for: 12_000_000_000,
-        time_limit: Some(5_000_000_000),
+        valid_for: Duration::from_secs(12),
+        time_limit: Some(Duration::from_secs(5)),
         share: None,
     }
 }
@@ -26,12 +27,15 @@ fn a_turn_that_waited_has_the_time_that_is_left() {
     let clock = BootClock::new();
     let lease = |left| Deadline::new(clock.reading(), clock.now() + Duration::from_secs(left));
     let turn = after(Duration::from_secs(3), turn(), &lease(20));
-    assert!((19_000_000_000..=20_000_000_000).contains(&turn.valid_for), "{turn:?}");
-    assert_eq!(turn.time_limit, Some(2_000_000_000));
+    assert!(
+        (Duration::from_secs(19)..=Duration::from_secs(20)).contains(&turn.valid_for),
+        "{turn:?}"
+    );
+    assert_eq!(turn.time_limit, Some(Duration::from_secs(2)));
     let turn = after(Duration::from_secs(3), Turn { time_limit: None, ..turn }, &lease(0));
-    assert_eq!((turn.valid_for, turn.time_limit), (0, None));
+    assert_eq!((turn.valid_for, turn.time_limit), (Duration::ZERO, None));
     let turn = after(Duration::from_secs(9), super::tests::turn(), &lease(1));
-    assert_eq!(turn.time_limit, Some(0));
+    assert_eq!(turn.time_limit, Some(Duration::ZERO));
 }
 
 /// Its work does not begin, and that is reported once.

@@ -150,7 +150,7 @@ impl Process {
         }
         self.leads = matches!(report.role, Role::Leading(_));
         self.hands_over = report.successor.is_some();
-        self.state = Some(Known::new(report.state));
+        self.state = Some(Known::new(report.state.into_bytes()));
         self.next = scope.instant(moment(began) + report.again_in);
         if report.role == Role::Left {
             return Moved::Ended;

@@ -154,7 +154,7 @@ async fn signs_age_by_the_clock_of_the_store(store: Store) {
 /// As a supervisor sends it, which has neither a credential nor a component.
 async fn send(request: Request) -> u16 {
     let clients = Arc::new(Clients::for_component(Authorities::default()));
-    let request = request.to_http().unwrap();
+    let request = tenure::contract::to_http(&request).unwrap();
     let answer = http::send(&clients, request, Duration::from_secs(30)).await.unwrap();
     answer.status().as_u16()
 }

@@ -22,7 +22,7 @@ fn note(pairs: &[(&str, &str)]) -> String {
     settings.needs(DateTime::UNIX_EPOCH).notes.join("; ")
 }
 
-fn complaints(pairs: &[(&str, &str)]) -> Vec<(&'static str, String)> {
+fn complaints(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     let complaints = read(pairs).err().unwrap_or_else(|| panic!("{pairs:?}: no complaint"));
     let printed = format!("{complaints:?}");
     assert!(!printed.contains("c2VjcmV0"), "{printed}");
@@ -296,7 +296,7 @@ proptest! {
 #[test]
 fn what_nobody_set_is_not_complained_of() {
     let told = complaints(&[APPLICATION[0], APPLICATION[1], (variable::CLIENT_SECRET, "s")]);
-    let about: Vec<_> = told.iter().map(|(name, _)| *name).collect();
+    let about: Vec<_> = told.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(about, [variable::ACCOUNT], "{told:?}");
 }
 
@@ -326,7 +326,7 @@ fn quotation_marks_around_a_value_are_named() {
     ] {
         let found = complaints(&[(setting, &value), (variable::ACCOUNT, "tenure")]);
         let [(name, problem)] = found.as_slice() else { panic!("{setting}: {found:?}") };
-        assert_eq!((*name, problem.as_str()), (setting, "the value is in quotation marks"));
+        assert_eq!((name.as_str(), problem.as_str()), (setting, "the value is in quotation marks"));
     }
     // Another reason is possible, and is named first.
     for (setting, value, reason) in [
@@ -347,7 +347,8 @@ fn a_quotation_mark_at_the_beginning_alone_is_part_of_a_value() {
     let long = format!("\"A\" {}", "x".repeat(1024));
     for value in [long.as_str(), "\"A\" b\u{7}", "'a\u{7}\""] {
         let found = complaints(&[(variable::NAME, value), (variable::CONNECTION_STRING, STRING)]);
-        let [(variable::NAME, problem)] = found.as_slice() else { panic!("{value}: {found:?}") };
+        let [(name, problem)] = found.as_slice() else { panic!("{value}: {found:?}") };
+        assert_eq!(name, variable::NAME);
         assert!(
             problem.starts_with("has 1028 bytes") || problem == "holds control characters",
             "{problem}"

@@ -24,8 +24,8 @@ use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_azure::request::Request;
 use tenure_core::{
-    Chance, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, Moment, Problem, Settings,
-    Snapshot,
+    Chance, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, Look, Moment, Problem,
+    Settings, Snapshot,
 };
 use times::{Times, short};
 
@@ -180,8 +180,8 @@ impl<'s, W: Transport> Examination<'s, W> {
     async fn look(&mut self) -> Result<(), GaveUp> {
         let (read, election) = (Operation::Read { lease: None }, &self.settings.election);
         let Answered { answer, .. } = self.answer(read.clone(), election).await?;
-        match Snapshot::read(&answer, self.settings, self.transport.wall()) {
-            Ok(snapshot) => self.findings.extend(of_election(&snapshot, self.settings)),
+        match Look::read(&answer, self.settings, self.transport.wall()) {
+            Ok(look) => self.findings.extend(of_election(&look.snapshot, self.settings)),
             Err(problem) if answer.class == Class::Done => {
                 self.findings.push(Finding::failed("election", problem.detail));
             }

@@ -9,7 +9,7 @@ pub(super) use show::{as_json, as_text};
 use std::collections::BTreeMap;
 use tenure::clock::BootClock;
 use tenure::component::{CheckError, ComponentError, ElectionComponent};
-use tenure::contract::{Problem, ProblemClass};
+use tenure::contract::{Problem, ProblemClass, Timestamp};
 use tenure::program::shares::{Answer, Ask, Candidate, Plan, SharesStore, Sign};
 use tenure::settings::{Variables, names};
 
@@ -21,10 +21,10 @@ const MOST_READ: u32 = 1_000;
 pub(super) struct Holder {
     pub name: String,
     pub term: u64,
-    /// When it won, in nanoseconds since 1970.
-    pub since: u64,
+    /// When it won.
+    pub since: Timestamp,
     /// When that was seen, by the same clock.
-    pub seen: u64,
+    pub seen: Timestamp,
 }
 
 /// What the record of a share's election says: who holds the share, if anybody does.

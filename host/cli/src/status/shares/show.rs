@@ -7,7 +7,7 @@ use crate::terminal::aligned;
 use crate::times::ago;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use tenure::contract::{Problem, class_name, rfc3339};
+use tenure::contract::Problem;
 use tenure::program::shares::{Plan, Share};
 
 pub(in crate::status) fn as_json(seen: &Shares) -> Value {
@@ -21,7 +21,7 @@ pub(in crate::status) fn as_json(seen: &Shares) -> Value {
             "has_sign": sign.is_some(),
             "planned": planned,
             "holds": held,
-            "since": newest.map(|holder| rfc3339(holder.since)),
+            "since": newest.map(|holder| holder.since.to_rfc3339()),
         })
     });
     let shares = plan.map(|plan| plan.all().map(move |share| of_share(seen, plan, share)));
@@ -44,10 +44,10 @@ fn of_share(seen: &Shares, plan: &Plan, share: Share) -> Value {
             let holder = holder.as_ref();
             object["holder"] = json!(holder.map(|holder| &holder.name));
             object["term"] = json!(holder.map(|holder| holder.term));
-            object["since"] = json!(holder.map(|holder| rfc3339(holder.since)));
+            object["since"] = json!(holder.map(|holder| holder.since.to_rfc3339()));
         }
         Some(Err(Problem { class, detail })) => {
-            object["problem"] = json!({ "class": class_name(*class), "detail": detail });
+            object["problem"] = json!({ "class": class.name(), "detail": detail });
         }
     }
     object

@@ -1,14 +1,13 @@
+use super::super::tests::at;
 use super::*;
 use crate::ranges::ranges;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tenure::program::shares::Pace;
 
-const SECOND: u64 = 1_000_000_000;
-
 /// Who holds a share since so many seconds after 1970, seen at 72 s.
 fn held(name: &str, since: u64) -> Record {
-    Ok(Some(Holder { name: name.to_owned(), term: 9, since: since * SECOND, seen: 72 * SECOND }))
+    Ok(Some(Holder { name: name.to_owned(), term: 9, since: at(since), seen: at(72) }))
 }
 
 fn failed() -> Record {

@@ -150,7 +150,7 @@ mod peers {
     //! Whole streams, of those who keep to the rules and of those who do not.
 
     use super::*;
-    use crate::contract::{Incumbent, Report, Role};
+    use crate::contract::{Incumbent, Report, Role, Timestamp};
     use futures_util::future::join_all;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -173,7 +173,7 @@ mod peers {
         let incumbent = Incumbent {
             name: "ben".to_owned(),
             term: 7,
-            since: 0,
+            since: Timestamp(0),
             address: Some(address),
             coordinates: false,
         };

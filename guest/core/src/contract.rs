@@ -1,0 +1,210 @@
+//! The WIT package `tenure:election` and this crate have the same values. The macro here makes the conversions, for
+//! the component and for its host, each with bindings of its own.
+
+/// Implements `Across` between the types of this crate and those that a binding generator made of
+/// `wit/types.wit`. The argument is the module of these types.
+#[macro_export]
+macro_rules! convert_contract {
+    ($wit:path) => {
+        use $crate as core_types;
+        use $crate::contract::parts::{Duration, String, Vec, take};
+        use $wit as wit;
+
+        /// Goes from a value of the core to the same value of the WIT package, or back.
+        pub(crate) trait Across<T> {
+            /// The same value on the other side.
+            fn across(self) -> T;
+        }
+
+        impl Across<u64> for Duration {
+            fn across(self) -> u64 {
+                u64::try_from(self.as_nanos()).unwrap_or(u64::MAX)
+            }
+        }
+
+        impl Across<Duration> for u64 {
+            fn across(self) -> Duration {
+                Duration::from_nanos(self)
+            }
+        }
+
+        impl Across<u64> for core_types::Timestamp {
+            fn across(self) -> u64 {
+                self.0
+            }
+        }
+
+        impl Across<core_types::Timestamp> for u64 {
+            fn across(self) -> core_types::Timestamp {
+                core_types::Timestamp(self)
+            }
+        }
+
+        impl Across<Vec<u8>> for core_types::State {
+            fn across(self) -> Vec<u8> {
+                self.into_bytes()
+            }
+        }
+
+        impl Across<core_types::State> for Vec<u8> {
+            fn across(self) -> core_types::State {
+                self.into()
+            }
+        }
+
+        impl Across<wit::Request> for core_types::Request {
+            fn across(mut self) -> wit::Request {
+                wit::Request {
+                    method: take(&mut self.method),
+                    url: take(&mut self.url),
+                    headers: take(&mut self.headers),
+                    body: take(&mut self.body),
+                    timeout: self.timeout.across(),
+                }
+            }
+        }
+
+        impl Across<core_types::Request> for wit::Request {
+            fn across(self) -> core_types::Request {
+                let wit::Request { method, url, headers, body, timeout } = self;
+                core_types::Request { method, url, headers, body, timeout: timeout.across() }
+            }
+        }
+
+        impl<A: Across<B>, B> Across<Option<B>> for Option<A> {
+            fn across(self) -> Option<B> {
+                self.map(A::across)
+            }
+        }
+
+        impl<A: Across<B>, B> Across<Vec<B>> for Vec<A> {
+            fn across(self) -> Vec<B> {
+                self.into_iter().map(A::across).collect()
+            }
+        }
+
+        impl<A: Across<B>, B, C: Across<D>, D> Across<(B, D)> for (A, C) {
+            fn across(self) -> (B, D) {
+                (self.0.across(), self.1.across())
+            }
+        }
+
+        impl<A: Across<B>, B, E: Across<F>, F> Across<Result<B, F>> for Result<A, E> {
+            fn across(self) -> Result<B, F> {
+                self.map(A::across).map_err(E::across)
+            }
+        }
+
+        $crate::contract::convert!(@same bool, u8, u16, u32, u64, String);
+
+        $crate::contract::convert!(@records
+            Needs { origins, notes }
+            Complaint { setting, problem, advice }
+            Leadership { term, valid_for }
+            Incumbent { name, term, since, address, coordinates }
+            Ending { term, reason }
+            Share { index, count }
+            Turn {
+                election, key, term, slot, trigger, attempt, past_due, missed, valid_for, time_limit, share
+            }
+            TurnResult { outcome, reason }
+            Response { status, headers, body }
+            Failure { kind, detail }
+            Problem { class, detail }
+            Exchange { what, result, took }
+            Listed { name, address, ready, failover, seen }
+            Report {
+                state, role, wins_within, ending, renewed, last_will, wind_down, wind_down_limit, successor,
+                promise, turns, candidates, run, background, problems, exchanges, service_time, again_in
+            }
+            LastSlot { slot, attempt }
+            Finished { slot, outcome }
+            Triggered { id, slot, attempt, outcome }
+            End { outcome, at, took }
+            Ended { slot, triggered, end }
+            FailureDetail { at, candidate, reason }
+            MissedSlots { slot, count }
+            NextTurn { slot, at }
+            Turns {
+                schedule, last_slot, finished, triggered, last_success, last_failure, failure_detail, missed,
+                next
+            }
+            TransferOrder { id, to, term }
+            Snapshot {
+                lease, incumbent, turns, ahead, history, changes, successor, promise, problem, asked_at
+            }
+        );
+
+        $crate::contract::convert!(@choices
+            Role { Leading(leadership), Following(incumbent), Undecided, Left }
+            EndingReason { ValidityEnded, LeaseLost, Left, WorkFailed, Resigned, HandedOver }
+            Outcome { Succeeded, Failed, Trapped, TimedOut, CutOff, Abandoned, NotStarted }
+            FailureKind { Timeout, Name, Connect, Reset, Tls, Denied, Other }
+            ProblemClass {
+                Configuration, UnusableBlob, ForeignLease, Refused, Clock, Unreachable, Unavailable, Nonsense,
+                LeaseLost, Schedule, Work, Order
+            }
+            RequestKind {
+                ReadBlob, CreateContainer, CreateBlob, AcquireLease, RenewLease, ChangeLease, ReleaseLease,
+                BreakLease, WriteRecord, ReadAnnouncement, Announce, ReadCandidates, WriteCandidates,
+                ReadOrders, WriteOrders, DeleteBlob, ReadAccount, ReadContent, WriteContent, ListBlobs,
+                AskForToken
+            }
+            ExchangeResult { Done, Declined, Refused, Unavailable, Nonsense, Unanswered }
+            LeaseState { Absent, Available, Leased, Infinite, Expired, Breaking, Broken }
+            TriggerState { Waiting(until), Claimed(term), Ended(outcome), Unknown, Missing }
+            TransferState {
+                Waiting(term), Done(incumbent), Changed(incumbent), Replaced, Refused(reason), Failed(reason)
+            }
+        );
+    };
+    (@same $($type:ty),*) => {$(
+        impl Across<$type> for $type {
+            fn across(self) -> $type {
+                self
+            }
+        }
+    )*};
+    (@records $($name:ident { $($field:ident),* })*) => {$(
+        impl Across<wit::$name> for core_types::$name {
+            fn across(self) -> wit::$name {
+                let core_types::$name { $($field),* } = self;
+                wit::$name { $($field: $field.across()),* }
+            }
+        }
+
+        impl Across<core_types::$name> for wit::$name {
+            fn across(self) -> core_types::$name {
+                let wit::$name { $($field),* } = self;
+                core_types::$name { $($field: $field.across()),* }
+            }
+        }
+    )*};
+    (@choices $($name:ident { $($variant:ident $(($value:ident))?),* })*) => {$(
+        impl Across<wit::$name> for core_types::$name {
+            fn across(self) -> wit::$name {
+                match self {
+                    $(core_types::$name::$variant $(($value))? => wit::$name::$variant $(($value.across()))?),*
+                }
+            }
+        }
+
+        impl Across<core_types::$name> for wit::$name {
+            fn across(self) -> core_types::$name {
+                match self {
+                    $(wit::$name::$variant $(($value))? => core_types::$name::$variant $(($value.across()))?),*
+                }
+            }
+        }
+    )*};
+}
+
+pub use convert_contract as convert;
+
+/// What the macro takes from the standard library, also where that is `core` and `alloc`.
+#[doc(hidden)]
+pub mod parts {
+    pub use core::mem::take;
+    pub use core::time::Duration;
+    pub use tenure_base::prelude::{String, Vec};
+}

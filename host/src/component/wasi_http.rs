@@ -1,0 +1,68 @@
+//! Requests of a component: `wasi:http` on a [`Gate`].
+
+use crate::egress::{self, Body, CHUNK, Gate, Limits};
+use http_body_util::BodyExt as _;
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
+
+type Answer = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
+
+impl WasiHttpHooks for Gate {
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        CHUNK
+    }
+
+    fn set_host_header(&mut self) -> bool {
+        // The client sets it from the URL.
+        false
+    }
+
+    fn send_request(
+        &mut self,
+        request: http::Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _processed: Box<dyn Future<Output = Result<(), Error>> + Send>,
+    ) -> Box<dyn Future<Output = Result<Answer, Error>> + Send> {
+        let options = options.unwrap_or_default();
+        let limits = Limits {
+            connect: options.connect_timeout,
+            first_byte: options.first_byte_timeout,
+            between_bytes: options.between_bytes_timeout,
+        };
+        let body = |body: WasiBody| -> Body {
+            body.map_err(|error| egress::Error::Other(error.to_string())).boxed_unsync()
+        };
+        let sent = self.clone().send(request.map(body), limits);
+        Box::new(async move {
+            let response = sent.await.map_err(known)?;
+            let done: Box<dyn Future<Output = Result<(), Error>> + Send> =
+                Box::new(std::future::ready(Ok(())));
+            Ok((response.map(|body| body.map_err(known).boxed_unsync()), done))
+        })
+    }
+}
+
+/// The case of the standard that fits best; what has none keeps its text.
+fn known(error: egress::Error) -> Error {
+    use egress::Error as Own;
+    match error {
+        Own::InvalidUrl => Error::HttpRequestUriInvalid,
+        Own::InvalidMethod => Error::HttpRequestMethodInvalid,
+        Own::Denied => Error::HttpRequestDenied,
+        Own::Prohibited => Error::DestinationIpProhibited,
+        Own::Name(why) => Error::DnsError { rcode: Some(why), info_code: None },
+        Own::NotConnected => Error::ConnectionRefused,
+        Own::Unroutable => Error::DestinationIpUnroutable,
+        Own::ConnectTimeout => Error::ConnectionTimeout,
+        Own::RequestTimeout => Error::ConnectionWriteTimeout,
+        Own::AnswerTimeout => Error::ConnectionReadTimeout,
+        Own::Ended => Error::ConnectionTerminated,
+        Own::Busy => Error::ConnectionLimitReached,
+        Own::RequestTooLarge(most) => Error::HttpRequestBodySize(Some(most)),
+        Own::HeadTooLarge => Error::HttpResponseHeaderSectionSize(None),
+        Own::AnswerTooLarge => Error::HttpResponseBodySize(None),
+        Own::Alert { id, text } => {
+            Error::TlsAlertReceived { alert_id: Some(id), alert_message: Some(text) }
+        }
+        Own::Tls(_) | Own::Other(_) => Error::InternalError(Some(error.to_string())),
+    }
+}
