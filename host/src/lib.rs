@@ -103,6 +103,7 @@ pub mod compose;
 pub mod contract;
 mod deadline;
 pub mod egress;
+pub mod election;
 pub mod elections;
 #[cfg(unix)]
 mod family;

@@ -29,6 +29,7 @@ mod context;
 #[doc(hidden)]
 pub mod contract;
 mod credential_state;
+pub mod driver;
 mod environment;
 mod events;
 mod failover;
@@ -100,7 +101,7 @@ pub use report::{
 };
 pub use service_clock::{ServiceClock, Timestamp};
 pub use settings::{Complaint, Needs, Settings, variable};
-pub use side_blobs::{Session, SideAnswer, beside, beside_prefix, judged};
+pub use side_blobs::{ListedBlob, Session, SideAnswer, SideRequest, SideWrite};
 pub use slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone, ZoneOffset};
 pub use snapshot::{LeaseState, Look, Snapshot, broken};
 pub use split::at_work;

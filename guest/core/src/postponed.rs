@@ -29,17 +29,24 @@ impl Settings {
         environment: impl Environment,
         state: Option<&[u8]>,
     ) -> Result<(Self, Vec<Complaint>), Vec<Complaint>> {
-        let read = Self::read_from(&environment);
+        Self::read_on_from(&environment, state)
+    }
+
+    pub(super) fn read_on_from(
+        environment: &dyn Environment,
+        state: Option<&[u8]>,
+    ) -> Result<(Self, Vec<Complaint>), Vec<Complaint>> {
+        let read = Self::read_from(environment);
         let former = state.and_then(file_of);
         let Some(former) = former
             .filter(|former| read.as_ref().map_or(true, |read| read.file.as_ref() != Some(former)))
         else {
             return read.map(|settings| (settings, Vec::new()));
         };
-        let remembered = Remembered { environment: &environment, file: &former };
+        let remembered = Remembered { environment, file: &former };
         match (Self::read_from(&remembered), read) {
             (Ok(before), Ok(settings)) if !before.has_account_of(&settings) => {
-                let complaints = vec![before.other_account(&settings, &environment)];
+                let complaints = vec![before.other_account(&settings, environment)];
                 Ok((before, complaints))
             }
             (_, Ok(settings)) => Ok((settings, Vec::new())),
@@ -57,7 +64,7 @@ impl Settings {
     }
 
     /// The complaint of a candidate of this account about a file that leads to another one.
-    fn other_account(&self, other: &Self, environment: &impl Environment) -> Complaint {
+    fn other_account(&self, other: &Self, environment: &dyn Environment) -> Complaint {
         let by_string = environment.variable(variable::CONNECTION_STRING_FILE).is_some();
         let (before, now) = (&self.account, &other.account);
         Complaint {

@@ -366,4 +366,48 @@ impl Report {
     pub fn of(role: Role, again_in: Duration) -> Self {
         Self { role, again_in, ..Self::default() }
     }
+
+    /// Counts what it counts from the instant of its step from one that was `by` earlier.
+    pub fn count_from_earlier(&mut self, by: Duration) {
+        let later = |span: &mut Duration| *span = span.saturating_add(by);
+        if let Role::Leading(leadership) = &mut self.role {
+            later(&mut leadership.valid_for);
+        }
+        if let Some(turn) = &mut self.run {
+            later(&mut turn.valid_for);
+        }
+        if let Some(will) = &mut self.last_will {
+            later(&mut will.timeout);
+        }
+        if let Some(limit) = &mut self.wind_down_limit {
+            later(limit);
+        }
+        later(&mut self.again_in);
+        // It is the time at that instant.
+        if let Some(time) = &mut self.service_time {
+            *time = time.minus(by);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_a_step_that_began_late_counts_from_when_it_was_asked_for() {
+        let seconds = Duration::from_secs;
+        let leading = Role::Leading(Leadership { term: 7, valid_for: seconds(12) });
+        let mut report = Report {
+            wind_down_limit: Some(seconds(5)),
+            service_time: Some(Timestamp(1_795_000_003_000_000_000)),
+            ..Report::of(leading, seconds(4))
+        };
+        report.count_from_earlier(seconds(3));
+        assert_eq!(report.role, Role::Leading(Leadership { term: 7, valid_for: seconds(15) }));
+        assert_eq!(report.wind_down_limit, Some(seconds(8)));
+        // The clock showed this 3 s before the step began.
+        assert_eq!(report.service_time, Some(Timestamp(1_795_000_000_000_000_000)));
+        assert_eq!(report.again_in, seconds(7));
+    }
 }

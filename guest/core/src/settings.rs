@@ -204,7 +204,11 @@ impl Settings {
         Self::read_from(&environment)
     }
 
-    pub(super) fn read_from(environment: &dyn Environment) -> Result<Self, Vec<Complaint>> {
+    /// As [`read`](Self::read).
+    ///
+    /// # Errors
+    /// All complaints.
+    pub fn read_from(environment: &dyn Environment) -> Result<Self, Vec<Complaint>> {
         Reader::new(environment, None).settings()
     }
 

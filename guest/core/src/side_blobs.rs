@@ -5,11 +5,12 @@ use super::problem::{Problem, ProblemClass};
 use super::settings::Settings;
 use super::state;
 use chrono::TimeDelta;
+use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::listing::Page;
 use tenure_azure::name::BlobName;
-use tenure_azure::operation::{ETag, Operation};
+use tenure_azure::operation::{ETag, Operation, Over};
 use tenure_base::prelude::*;
 
 /// The format of a session.
@@ -53,6 +54,55 @@ impl Session {
     }
 }
 
+/// A request about blobs with content beside an election's own: `BLOB.SUFFIX` for an election in `BLOB`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SideRequest {
+    /// Reads the content of a blob.
+    Read {
+        /// Its suffix.
+        suffix: String,
+        /// Unless it is still this version.
+        unless: Option<ETag>,
+    },
+    /// Writes a blob.
+    Write(SideWrite),
+    /// Deletes a blob.
+    Delete {
+        /// Its suffix.
+        suffix: String,
+        /// Only if it is still this version.
+        tag: Option<ETag>,
+    },
+    /// Lists all blobs whose suffix begins so.
+    List(String),
+}
+
+/// What is written to a blob beside an election's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SideWrite {
+    /// Its suffix.
+    pub suffix: String,
+    /// Its content.
+    pub content: String,
+    /// Names of lower-case letters only; values of printable ASCII. 8 KiB at most, all in all.
+    pub metadata: Vec<(String, String)>,
+    /// What may be there.
+    pub over: Over,
+}
+
+/// A blob in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedBlob {
+    /// Its suffix.
+    pub suffix: String,
+    /// Its version.
+    pub tag: ETag,
+    /// How long ago it was written, by the service's clock; up to a second more or less.
+    pub age: Duration,
+    /// Its metadata.
+    pub metadata: Vec<(String, String)>,
+}
+
 /// What came of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SideAnswer {
@@ -70,8 +120,8 @@ pub enum SideAnswer {
     Declined,
     /// A lease is held on it.
     Leased,
-    /// A page of a list.
-    Listed(Page),
+    /// All of a list.
+    Listed(Vec<ListedBlob>),
 }
 
 /// The settings with the blob of that suffix in place of the election's.
@@ -105,11 +155,7 @@ pub fn judged(
     body: Vec<u8>,
     settings: &Settings,
 ) -> Result<SideAnswer, Problem> {
-    let nonsense = |what: &str| {
-        let (name, blob) = (operation.name(), &settings.election);
-        let detail = format!("{name} on {blob}: {what}");
-        Problem { class: ProblemClass::Nonsense, detail }
-    };
+    let nonsense = |what: &str| nonsense(operation, settings, what);
     match (answer.class, operation) {
         (Class::Done, Operation::ReadContent { .. }) => {
             let whole = answer.properties.as_ref().map(|seen| seen.content_length);
@@ -122,10 +168,6 @@ pub fn judged(
                 .map_err(|_| nonsense("the blob holds no text; find out who else writes to it"));
             Ok(SideAnswer::Content(text?, tag))
         }
-        (Class::Done, Operation::List { .. }) => match Page::read(&body, answer.date) {
-            Some(page) => Ok(SideAnswer::Listed(page)),
-            None => Err(nonsense("the answer is not a list, or is incomplete")),
-        },
         (Class::Done, Operation::Delete { .. }) => Ok(SideAnswer::Deleted),
         (Class::Done, _) => match answer.etag.clone() {
             Some(tag) => Ok(SideAnswer::Written(tag)),
@@ -140,6 +182,30 @@ pub fn judged(
         }
         _ => Err(Problem::of_answer(answer, operation, settings)),
     }
+}
+
+/// A page of a list; none where there is not even the container.
+///
+/// # Errors
+/// As [`judged`].
+pub fn page(
+    operation: &Operation,
+    answer: &Answer,
+    settings: &Settings,
+) -> Result<Option<Page>, Problem> {
+    match (answer.class, &answer.page) {
+        (Class::Done, Some(page)) => Ok(Some(page.clone())),
+        (Class::Done, None) => {
+            Err(nonsense(operation, settings, "the answer is not a list, or is incomplete"))
+        }
+        (Class::MissingBlob | Class::MissingContainer, _) => Ok(None),
+        _ => Err(Problem::of_answer(answer, operation, settings)),
+    }
+}
+
+fn nonsense(operation: &Operation, settings: &Settings, what: &str) -> Problem {
+    let (name, blob) = (operation.name(), &settings.election);
+    Problem { class: ProblemClass::Nonsense, detail: format!("{name} on {blob}: {what}") }
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use wasip2::clocks::monotonic_clock::subscribe_duration;
 use super::clock::OwnClock;
 use super::host::Host;
 use super::work::Work;
-use super::{HostChance, drive, look};
+use super::{Around, run};
 use tenure_base::prelude::*;
+use tenure_core::driver::{self, Dice};
 use tenure_core::{Complaint, CredentialState, Next, OneTurn, Settings, Step, Turned};
 use tenure_wasi::nanos;
 
@@ -40,18 +41,22 @@ impl Invocation {
             let now = clock.now();
             match turn.next(now) {
                 Next::Read => {
-                    let looked = look(settings, &mut credential_state, &|| clock.now());
-                    turn.read(looked, clock.now());
+                    let now = || clock.now();
+                    let around = Around(&now);
+                    let look = run(driver::look(settings, &mut credential_state, &around));
+                    turn.read(look, clock.now());
                 }
                 Next::Step(event) => {
                     let first = turn.state().is_none();
                     let begins = clock.step();
+                    let now = || clock.within(begins);
+                    let around = Around(&now);
                     let mut step =
-                        Step::begin(settings, turn.state(), begins, event, &mut HostChance);
+                        Step::begin(settings, turn.state(), begins, event, &mut Dice(&around));
                     if first {
                         step = step.with_credential_state(credential_state.clone());
                     }
-                    let report = drive(&mut step, settings, &|| clock.within(begins));
+                    let report = run(driver::drive(&mut step, settings, &around));
                     let prospect = step.prospect();
                     turn.stepped(report, prospect, begins.at, clock.now());
                 }

@@ -13,10 +13,10 @@ use wasip2::io::poll::poll;
 use super::clock::OwnClock;
 use super::host::Host;
 use super::invocation::Invocation;
-use super::{Component, look};
+use super::{Around, Component, run};
 use crate::entry::{self, Access, Admission, Answer, Refusal, Route};
 use tenure_base::prelude::*;
-use tenure_core::{Complaint, CredentialState};
+use tenure_core::{Complaint, CredentialState, driver};
 use tenure_wasi::nanos;
 
 /// Nothing is read of a body but its length.
@@ -57,8 +57,10 @@ fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
         (_, Err(complaints)) => entry::named(&complaints),
         (Route::Leader, Ok(invocation)) => {
             let clock = OwnClock::start();
-            match look(&invocation.settings, &mut CredentialState::default(), &|| clock.now()) {
-                Ok(snapshot) => entry::leader(&snapshot),
+            let (now, mut credential_state) = (|| clock.now(), CredentialState::default());
+            let (settings, around) = (&invocation.settings, Around(&now));
+            match run(driver::look(settings, &mut credential_state, &around)) {
+                Ok(look) => entry::leader(&look),
                 Err(problem) => entry::could_not_look(&problem),
             }
         }

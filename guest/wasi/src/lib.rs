@@ -17,4 +17,4 @@ mod panic;
 mod transport;
 
 #[cfg(target_family = "wasm")]
-pub use transport::{MOST_BODY, RawAnswer, nanos, send};
+pub use transport::{nanos, send};

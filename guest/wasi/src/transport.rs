@@ -16,26 +16,12 @@ use wasip2::io::poll::{Pollable, poll};
 
 use tenure_azure::request::{Method as Verb, Request};
 use tenure_base::prelude::*;
-use tenure_core::{Failure, FailureKind};
-
-/// As many bytes of a body are enough for every answer that is read to its end. It is, so that the
-/// connection can be used again.
-pub const MOST_BODY: usize = 64 * 1024;
+use tenure_core::{Failure, FailureKind, Response};
 
 /// A span as WASI counts it.
 #[must_use]
 pub fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// An answer.
-pub struct RawAnswer {
-    /// The status.
-    pub status: u16,
-    /// Names in any case.
-    pub headers: Vec<(String, Vec<u8>)>,
-    /// Its beginning, as much as was wanted.
-    pub body: Vec<u8>,
 }
 
 /// Sends a request; gives up when `timeout` has passed. `wanted` says, by the status, after how many
@@ -46,8 +32,8 @@ pub struct RawAnswer {
 pub fn send(
     request: &Request,
     timeout: Duration,
-    wanted: fn(u16) -> usize,
-) -> Result<RawAnswer, Failure> {
+    wanted: impl FnOnce(u16) -> usize,
+) -> Result<Response, Failure> {
     let deadline = subscribe_duration(nanos(timeout));
     let outgoing = outgoing(request)?;
     let body = match request.body.reveal() {
@@ -71,7 +57,7 @@ pub fn send(
     let (status, headers) = (response.status(), response.headers().entries());
     let most = if is_empty(request, &headers) { 0 } else { wanted(status) };
     let body = read(&response, most, &deadline);
-    Ok(RawAnswer { status, headers, body })
+    Ok(Response { status, headers, body })
 }
 
 /// Whether all of it was written in time.

@@ -16,7 +16,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
 use tenure::component::{CheckError, ElectionComponent, Engine};
-use tenure::contract::Role;
+use tenure::contract::{Complaint, Role};
+use tenure::election::Election;
 use tenure::handler::{Handler, from_fn};
 use tenure::program::shares::{LEAVE_WITHIN, Membership, OfShare, Pace, Place, Sign, make_way};
 use tenure::runner::{Event, Order, Runner};
@@ -45,6 +46,8 @@ pub(super) struct Front {
 /// A candidate that contends as soon as it is told to.
 pub(super) struct Candidacy {
     elector: ElectionComponent,
+    /// For reads beside its steps.
+    reached: Election,
     handler: Box<dyn Handler>,
     grace: Option<Duration>,
     ready_cmd: Option<String>,
@@ -78,7 +81,7 @@ pub(super) struct Coordination {
     /// The settings that each share is made of.
     pub given: Given,
     /// Sends requests beside the election.
-    pub component: Arc<ElectionComponent>,
+    pub election: Arc<Election>,
     pub membership: Membership,
     /// True if a supervisor deletes the sign of life when this process has died.
     pub leaves_wills: bool,
@@ -103,14 +106,14 @@ impl Front {
 
 impl Candidacy {
     /// Judges the settings; none when there is something to complain about. Sends nothing. The
-    /// candidate is another one on `component`.
+    /// candidate is another one on `component`, and reads beside its steps over the connections of `election`.
     ///
     /// # Errors
     ///
     /// Why there can be no candidate, whatever the settings are.
     pub(super) async fn judge(
         engine: &Engine,
-        component: &ElectionComponent,
+        (component, election): (&ElectionComponent, &Election),
         clock: &BootClock,
         configuration: &mut Configuration,
         log: Log,
@@ -124,7 +127,12 @@ impl Candidacy {
         let settings = configuration.settings.clone();
         let authorities = configuration.authorities.clone();
         let of = |settings| component.for_candidate(settings, clock).trusting(authorities.clone());
-        let mut elector = of(settings);
+        let reach = |settings| {
+            let election = election.with_settings(settings).trusting(authorities.clone());
+            let checked = election.check();
+            checked.map_err(|complaints| Complaint::sentences(&complaints)).map(|_| election)
+        };
+        let mut elector = of(settings.clone());
         let mut read = None;
         match elector.check().await {
             Ok(_) => read = configuration.read(),
@@ -154,12 +162,10 @@ impl Candidacy {
         let (mut handler, mut coordination) = (work.handler, None);
         if let Some(split) = configuration.split {
             let settings = configuration.of_coordination();
-            let component = of(settings.clone());
             elector = of(settings.clone());
-            for component in [&component, &elector] {
-                // It is granted what it needs.
-                component.check().await.map_err(|error| error.to_string())?;
-            }
+            // It is granted what it needs.
+            elector.check().await.map_err(|error| error.to_string())?;
+            let election = reach(settings.clone())?;
             notes.push(split.note(&read.name));
             handler = no_work(split.count);
             let timings = &read.timings;
@@ -174,14 +180,13 @@ impl Candidacy {
             };
             coordination = Some(Coordination {
                 given: configuration.given.clone(),
-                component: Arc::new(component),
+                election: Arc::new(election),
                 membership,
                 leaves_wills: settings.get(names::LAST_WILL) == Some("true"),
             });
         }
         if let Some((part, settings)) = &configuration.part {
-            let coordinating = of(settings.clone());
-            coordinating.check().await.map_err(|error| error.to_string())?;
+            let coordinating = reach(settings.clone())?;
             handler = Box::new(OfShare::new(*part, handler, Arc::new(coordinating)));
         }
         let runs_all = coordination.is_none() && configuration.part.is_none() && !observes;
@@ -192,6 +197,7 @@ impl Candidacy {
             credential: credential.concat().trim_start_matches(CREDENTIAL).to_owned(),
             origins: needs.origins,
             elector,
+            reached: reach(settings)?,
             handler,
             grace: grace.or(work.grace),
             ready: watch::Sender::new(ready_cmd.is_none()),
@@ -268,11 +274,11 @@ impl Candidacy {
         let mut beside = JoinSet::new();
         let leads = watch::Sender::new(None);
         if self.runs_all {
-            let component = Arc::new(self.elector.beside(&clock));
+            let election = Arc::new(self.reached);
             let (tell, order) = (noted.clone(), self.order.clone());
             let poll = self.settings.timings.poll;
             let events = move |event| tell.event(&event);
-            beside.spawn(make_way(component, poll, leads.subscribe(), order, events));
+            beside.spawn(make_way(election, poll, leads.subscribe(), order, events));
         }
         let seen = witness.clone();
         let mut runner = Runner::new(self.elector, handler, clock)

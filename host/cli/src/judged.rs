@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use tenure::clock::BootClock;
 use tenure::component::{ElectionComponent, Engine};
 use tenure::egress::Authorities;
+use tenure::election::Election;
 use tenure::server::Hosts;
 use tenure::settings::{Variables, names};
 use tokio::net::TcpListener;
@@ -36,6 +37,7 @@ pub(super) struct Shared {
     pub engine: Engine,
     pub clock: BootClock,
     component: ElectionComponent,
+    election: Election,
     /// The one that the candidates will be on.
     /// What settings are called, where that is the same for all.
     vocabulary: OnceLock<Vocabulary>,
@@ -83,8 +85,10 @@ impl Shared {
         let load = move || ElectionComponent::new(&of, Variables::new(), &at);
         let component = engine::load(log, "the election component", load).await;
         // Those who trust the same servers share their connections too.
-        let component = component.map_err(|error| error.to_string())?.trusting(authorities);
-        Ok(Self { engine, clock, component, vocabulary: OnceLock::new() })
+        let component = component.map_err(|error| error.to_string())?;
+        let component = component.trusting(authorities.clone());
+        let election = Election::new(Variables::new(), &clock).trusting(authorities);
+        Ok(Self { engine, clock, component, election, vocabulary: OnceLock::new() })
     }
 
     /// Judges the settings of one candidate, and loads its handler; none when there is something to complain about.
@@ -98,8 +102,10 @@ impl Shared {
         log: Log,
         front: Front,
     ) -> Result<Option<Candidacy>, String> {
-        let Self { engine, clock, component, vocabulary } = self;
-        let judged = Candidacy::judge(engine, component, clock, configuration, log, front).await?;
+        let Self { engine, clock, component, election, vocabulary } = self;
+        let judged =
+            Candidacy::judge(engine, (component, election), clock, configuration, log, front)
+                .await?;
         Ok(judged.map(|judged| judged.sharing(vocabulary)))
     }
 
@@ -117,7 +123,7 @@ impl Shared {
     ) -> Result<Option<Vec<Candidacy>>, String> {
         let count = configurations.len();
         let mut candidacies = Vec::new();
-        if !self.are_sound(configurations).await {
+        if !self.are_sound(configurations) {
             configurations.iter_mut().for_each(|configuration| configuration.compiles = false);
         }
         for ((configuration, log), front) in configurations.iter_mut().zip(logs).zip(fronts) {
@@ -130,13 +136,13 @@ impl Shared {
     }
 
     /// Returns false if an election has a mistake that can be found before a handler of another one is compiled.
-    async fn are_sound(&self, configurations: &[Configuration]) -> bool {
+    fn are_sound(&self, configurations: &[Configuration]) -> bool {
         if !configurations.iter().any(|configuration| configuration.given.is_on(&HANDLER)) {
             return true;
         }
         for Configuration { complaints, settings, .. } in configurations {
-            let candidate = self.component.for_candidate(settings.clone(), &self.clock);
-            if !complaints.is_empty() || candidate.check().await.is_err() {
+            let election = self.election.with_settings(settings.clone());
+            if !complaints.is_empty() || election.check().is_err() {
                 return false;
             }
         }

@@ -32,7 +32,7 @@ pub(super) async fn take_part(
         log.event(&event);
     });
     let there =
-        (coordination.component, process.shared.clock.clone(), process.tasks.runtime.clone());
+        (coordination.election, process.shared.clock.clone(), process.tasks.runtime.clone());
     let coordinating = |place: Place| -> Running {
         let handle = process.begin(candidacy, whose, Duration::ZERO, Some(&place));
         Box::pin(obey(handle, place))

@@ -10,7 +10,6 @@ wasmtime::component::bindgen!({
         package tenure:host;
         world leader {
             import tenure:election/types@0.1.0;
-            import tenure:election/side-blobs@0.1.0;
             export tenure:election/leader-handler@0.1.0;
         }
     ",
@@ -18,7 +17,7 @@ wasmtime::component::bindgen!({
     additional_derives: [PartialEq, Eq],
 });
 
-pub(crate) use self::tenure::election::{side_blobs, types};
+pub(crate) use self::tenure::election::types;
 use tenure_core::{Event, Told};
 
 tenure_core::convert_contract!(types);
@@ -36,11 +35,5 @@ pub(crate) fn event(event: Event) -> wit::Event {
         Event::Hint => wit::Event::Hint,
         // The component reads the time itself.
         Event::Answered(Told { reply, .. }) => wit::Event::Answered(reply.across()),
-    }
-}
-
-impl Across<side_blobs::Answer> for side_blobs::Answer {
-    fn across(self) -> Self {
-        self
     }
 }

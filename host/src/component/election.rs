@@ -1,12 +1,12 @@
 //! The election component: the candidate that this program hosts.
 
-use super::bindings::{self, Across as _, side_blobs, types};
+use super::bindings::{self, Across as _, types};
 use super::context::{Context, Grant};
 use super::engine::Engine;
 use super::error::{CheckError, ComponentError};
 use super::functions::Functions;
 use super::instances::Instances;
-use super::last_step::{LastStep, count_from_earlier};
+use super::last_step::LastStep;
 use super::last_words::LastWords;
 use super::linker::linker;
 use super::output::Output;
@@ -14,14 +14,13 @@ use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use crate::clock::{Clock, Reading};
 use crate::contract::{
-    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Listed, Needs, Problem, ProblemClass,
-    Report, Request, Response, Snapshot, State, TransferOrder, TransferState, TriggerState,
-    response, to_http,
+    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Listed, Needs, Problem, Report,
+    Request, Response, Snapshot, State, TransferOrder, TransferState, TriggerState, response,
+    to_http,
 };
 use crate::egress::direct::through;
-use crate::egress::{
-    AllowList, Answers, Authorities, Budget, Clients, Gate, InvalidOrigin, Policy,
-};
+use crate::egress::{AllowList, Answers, Authorities, Budget, Clients, Gate, Policy};
+use crate::election::unreachable_origin;
 use crate::settings::{Variables, names};
 use crate::span::nanoseconds;
 use std::fmt;
@@ -70,23 +69,12 @@ pub struct ElectionComponent {
     files: OnceLock<Vec<String>>,
     granted: OnceLock<Gate>,
     last: Mutex<LastStep>,
-    /// What it remembers of its credential for side blobs.
-    session: Mutex<Option<State>>,
 }
 
 /// Settings as a component finds them that is driven by a host which sends the requests of reports: by the runner,
 /// or by whoever calls [`ElectionComponent::send`].
 fn driven(settings: impl Into<Variables>) -> Variables {
     settings.into().with(names::BACKGROUND, "true")
-}
-
-/// The settings lead to an origin that no request can be sent to.
-fn unreachable_origin(error: &InvalidOrigin) -> CheckError {
-    CheckError::Settings(vec![Complaint {
-        setting: names::CONNECTION_STRING.to_owned(),
-        problem: format!("the endpoint {:?} does not name a host that can be reached", error.entry),
-        advice: "check the endpoint's host name or address, and its port".to_owned(),
-    }])
 }
 
 /// The component has entries for platforms too, which call a handler from within. They are not used
@@ -150,7 +138,6 @@ impl ElectionComponent {
             files: OnceLock::new(),
             granted: OnceLock::new(),
             last: Mutex::default(),
-            session: Mutex::default(),
         })
     }
 
@@ -159,25 +146,6 @@ impl ElectionComponent {
     #[must_use]
     pub fn for_candidate(&self, settings: impl Into<Variables>, clock: &impl Clock) -> Self {
         self.with(driven(settings).environment().into(), clock.reading())
-    }
-
-    /// The same candidate once more, for what is asked beside its steps: for [`trigger`](Self::trigger).
-    #[must_use]
-    pub fn beside(&self, clock: &impl Clock) -> Self {
-        let mut this = self.with(self.env.clone(), clock.reading());
-        this.surroundings.clone_from(&self.surroundings);
-        this
-    }
-
-    /// The same candidate for the election in the blob with that suffix: to [`inspect`](Self::inspect) it, and for
-    /// [`break_lease`](Self::break_lease). It needs a [`check`](Self::check) like a new one.
-    #[must_use]
-    pub fn for_suffix(&self, suffix: &str) -> Self {
-        let mut env = self.env.to_vec();
-        for (_, value) in env.iter_mut().filter(|(name, _)| name == names::ELECTION) {
-            *value = format!("{value}.{suffix}");
-        }
-        self.with(env.into(), self.clock.clone())
     }
 
     fn with(&self, env: Arc<[(String, String)]>, clock: Reading) -> Self {
@@ -195,7 +163,6 @@ impl ElectionComponent {
             files: OnceLock::new(),
             granted: OnceLock::new(),
             last: Mutex::default(),
-            session: Mutex::default(),
         }
     }
 
@@ -234,7 +201,9 @@ impl ElectionComponent {
         let needs = answer.map_err(CheckError::Settings)?;
         let mut allow = AllowList::default();
         for origin in &needs.origins {
-            allow.allow(origin).map_err(|error| unreachable_origin(&error))?;
+            allow
+                .allow(origin)
+                .map_err(|error| CheckError::Settings(unreachable_origin(&error)))?;
         }
         // A second check of the same settings needs the same.
         let _ = self.granted.set(self.gate(allow));
@@ -312,7 +281,7 @@ impl ElectionComponent {
         };
         self.last().reported(&report, began, self.clock.now());
         self.last().count(&report, &self.engine);
-        count_from_earlier(&mut report, late);
+        report.count_from_earlier(late);
         Ok(report)
     }
 
@@ -371,55 +340,6 @@ impl ElectionComponent {
         // In the time of this machine, which all candidates share, whatever their clocks count from.
         let end = left.and_then(|left| Instant::now().checked_add(left));
         end.map_or(Urgency::Other, Urgency::Leader)
-    }
-
-    /// Sends a request about a blob beside the election's. See the WIT. When it has begun, it is given up after `limit`.
-    ///
-    /// # Errors
-    ///
-    /// The inner one when it was refused, or nobody knows whether it was done.
-    pub(crate) async fn side_blob(
-        &self,
-        request: side_blobs::Request,
-        limit: Option<Duration>,
-    ) -> Result<Result<side_blobs::Answer, Problem>, ComponentError> {
-        type Told = (Vec<u8>, Result<side_blobs::Answer, types::Problem>);
-        let session = self.session().clone();
-        let session = session.as_ref().map(State::as_bytes);
-        let place = self.engine.place(Urgency::Member).await;
-        let arguments = || (session, nanoseconds(self.clock.now()), request);
-        let told = self.call_at(place, &self.functions.side_blobs, arguments);
-        let told = timeout(limit.unwrap_or(Duration::MAX), told).await;
-        let Ok(told) = told else {
-            let detail = "a request beside the election was given up: the account answers too late";
-            return Ok(Err(Problem {
-                class: ProblemClass::Unreachable,
-                detail: detail.to_owned(),
-            }));
-        };
-        let ((session, answer),): (Told,) = told?;
-        *self.session() = Some(session.into());
-        Ok(answer.across())
-    }
-
-    /// The request that deletes a blob beside the election's if it is still that version, for a process that outlives this
-    /// one. See the WIT.
-    pub(crate) async fn prepare(
-        &self,
-        suffix: &str,
-        tag: &str,
-    ) -> Result<Option<Request>, ComponentError> {
-        let session = self.session().clone();
-        let session = session.as_ref().map(State::as_bytes);
-        let place = self.engine.place(Urgency::Member).await;
-        let arguments = || (session, nanoseconds(self.clock.now()), suffix, tag);
-        let (prepared,): (Option<types::Request>,) =
-            self.call_at(place, &self.functions.prepare, arguments).await?;
-        Ok(prepared.across())
-    }
-
-    fn session(&self) -> MutexGuard<'_, Option<State>> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn last(&self) -> MutexGuard<'_, LastStep> {

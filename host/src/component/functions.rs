@@ -5,8 +5,6 @@ use wasmtime::component::{Component, ComponentExportIndex};
 
 const INTERFACE: &str = "tenure:election/election@0.1.0";
 
-const SIDE_BLOBS: &str = "tenure:election/side-blobs@0.1.0";
-
 /// Where they are in the component.
 #[derive(Clone)]
 pub(super) struct Functions {
@@ -18,8 +16,6 @@ pub(super) struct Functions {
     pub trigger: ComponentExportIndex,
     pub transfer: ComponentExportIndex,
     pub break_lease: ComponentExportIndex,
-    pub side_blobs: ComponentExportIndex,
-    pub prepare: ComponentExportIndex,
 }
 
 impl Functions {
@@ -43,8 +39,6 @@ impl Functions {
             trigger: function("trigger")?,
             transfer: function("transfer")?,
             break_lease: function("break-lease")?,
-            side_blobs: function_of(SIDE_BLOBS, "ask")?,
-            prepare: function_of(SIDE_BLOBS, "prepare")?,
         })
     }
 }

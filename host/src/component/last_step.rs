@@ -64,32 +64,10 @@ impl LastStep {
     }
 }
 
-/// Counts what a report counts from the instant of its step from one that was `by` earlier.
-pub(super) fn count_from_earlier(report: &mut Report, by: Duration) {
-    let later = |span: &mut Duration| *span = span.saturating_add(by);
-    if let Role::Leading(leadership) = &mut report.role {
-        later(&mut leadership.valid_for);
-    }
-    if let Some(turn) = &mut report.run {
-        later(&mut turn.valid_for);
-    }
-    if let Some(will) = &mut report.last_will {
-        later(&mut will.timeout);
-    }
-    if let Some(limit) = &mut report.wind_down_limit {
-        later(limit);
-    }
-    later(&mut report.again_in);
-    // It is the time at that instant.
-    if let Some(time) = &mut report.service_time {
-        *time = time.minus(by);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{Leadership, Timestamp};
+    use crate::contract::Leadership;
 
     const MS: Duration = Duration::from_millis(1);
     const ZERO: Duration = Duration::ZERO;
@@ -120,22 +98,6 @@ mod tests {
         let mut step = after(leading(), ZERO, 7_000 * MS);
         assert_eq!(step.began(7_000 * MS, 7_600 * MS), None);
         assert_eq!(step.began(7_000 * MS, 7_700 * MS), Some(700 * MS));
-    }
-
-    #[test]
-    fn a_report_of_a_step_that_began_late_counts_from_when_it_was_asked_for() {
-        let mut report = Report {
-            wind_down_limit: Some(5_000 * MS),
-            service_time: Some(Timestamp(1_795_000_003_000_000_000)),
-            ..Report::of(leading(), 4_000 * MS)
-        };
-        count_from_earlier(&mut report, 3_000 * MS);
-        let Role::Leading(leadership) = report.role else { unreachable!() };
-        assert_eq!(leadership.valid_for, 15_000 * MS);
-        assert_eq!(report.wind_down_limit, Some(8_000 * MS));
-        // The clock showed this 3 s before the step began.
-        assert_eq!(report.service_time, Some(Timestamp(1_795_000_000_000_000_000)));
-        assert_eq!(report.again_in, 7_000 * MS);
     }
 
     #[test]

@@ -8,8 +8,7 @@
 //! keep theirs for long, and a leader of another account must find one. To wait is no error, however many there are.
 //!
 //! When leaders come too late, the machine has no time for more of them. Then the others wait until leaders have been in time
-//! for a while, so that nobody wins what it could not hold, and nobody loses what it has. Signs of life and plans of
-//! shares do not wait for that.
+//! for a while, so that nobody wins what it could not hold, and nobody loses what it has.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-/// Others than leaders and members wait for so long when a leader came too late.
+/// Others than leaders wait for so long when a leader came too late.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
 /// How soon a call must begin. The smaller one comes first.
@@ -27,8 +26,6 @@ pub(super) enum Urgency {
     /// A step of a leader, whose leadership ends at this instant unless it is renewed. Or of one that has acquired the
     /// lease, and has to have its term on record by then.
     Leader(Instant),
-    /// Signs of life and plans of shares: nobody wins anything by them, and who is silent loses its shares.
-    Member,
     /// Anything else.
     Other,
 }
@@ -378,9 +375,7 @@ mod tests {
         }
         // Neither a place that becomes free nor one that is free is for them.
         drop(first);
-        for urgency in [leader, Urgency::Member] {
-            drop(places.get(urgency).now_or_never().expect("for these there is no hold"));
-        }
+        drop(places.get(leader).now_or_never().expect("for leaders there is no hold"));
         for wait in &mut waits {
             assert!(wait.as_mut().now_or_never().is_none());
         }

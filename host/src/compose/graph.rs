@@ -7,12 +7,11 @@ use wac_graph::{CompositionGraph, EncodeOptions, NodeId, PackageId};
 
 /// What platforms call, in the order in which a component for them has it: some hosts take the
 /// first that they know.
-const EXPORTS: [&str; 5] = [
+const EXPORTS: [&str; 4] = [
     "wasi:cli/run@0.2.0",
     "wasi:http/incoming-handler@0.2.0",
     "handle-cron-event",
     "tenure:election/election@0.1.0",
-    "tenure:election/side-blobs@0.1.0",
 ];
 
 /// The variables that a component is given, in the version that the filter has.

@@ -1,12 +1,11 @@
 use super::*;
 use crate::handler::EXAMPLE_HANDLER;
 
-const ORDER: [&str; 5] = [
+const ORDER: [&str; 4] = [
     "wasi:cli/run@0.2.12",
     "wasi:http/incoming-handler@0.2.12",
     "handle-cron-event",
     "tenure:election/election@0.1.0",
-    "tenure:election/side-blobs@0.1.0",
 ];
 
 /// What a platform may be asked for: nothing but WASI, and interfaces of types alone.

@@ -248,7 +248,7 @@ impl Gate {
         match &self.way {
             Way::Pooled(clients) => {
                 let client = clients.get(&url);
-                let client = client.map_err(|error| Error::Other(error))?;
+                let client = client.map_err(Error::Other)?;
                 let proxy = clients.proxy(&url).ok().flatten();
                 let mut request = reqwest::Request::new(head.method, url);
                 *request.headers_mut() = head.headers;

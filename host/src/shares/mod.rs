@@ -14,7 +14,7 @@
 //! // Of its own in each process. One that keeps its name when it is started again soon keeps its shares.
 //! settings.name = Some(default_name());
 //! settings.schedule = Some(Schedule::WhileLeading);
-//! let shares = Shares::new(&component, &clock, settings, 32).await?;
+//! let shares = Shares::new(&component, &clock, settings, 32)?;
 //! // The same in each process; together they hold all 32.
 //! let work = |part| {
 //!     handler::from_fn(move |turn, _lease| async move {
@@ -36,6 +36,7 @@ pub(crate) mod whole;
 use crate::clock::BootClock;
 use crate::component::{CheckError, ElectionComponent};
 use crate::contract::{Complaint, ProblemClass};
+use crate::election::Election;
 use crate::handler::Handler;
 use crate::runner::{Class, Event, Runner, trace};
 use crate::settings::{Settings, Variables, names};
@@ -70,8 +71,9 @@ pub struct Part {
 /// stops its work, and the new one begins when that was seen. When a process dies, the others take over its shares.
 /// Each share is an election of its own, with its own terms and turns.
 pub struct Shares {
+    component: ElectionComponent,
     /// The coordinating election.
-    component: Arc<ElectionComponent>,
+    election: Arc<Election>,
     settings: Settings,
     clock: BootClock,
     sign: Sign,
@@ -96,19 +98,15 @@ impl Shares {
     /// # Errors
     ///
     /// All complaints about the settings at once, or the failure of the component. Nothing is sent.
-    pub async fn new(
+    pub fn new(
         component: &ElectionComponent,
         clock: &BootClock,
         settings: Settings,
         count: u32,
     ) -> Result<Self, CheckError> {
         // Of shares and of the coordinating election, which has no timer.
-        let all = component.for_candidate(of_all(&settings), clock);
-        let mut complaints = match all.check().await {
-            Ok(_) => Vec::new(),
-            Err(CheckError::Settings(complaints)) => complaints,
-            Err(error) => return Err(error),
-        };
+        let mut complaints =
+            Election::new(of_all(&settings), clock).check().err().unwrap_or_default();
         if settings.name.as_deref().is_none_or(|name| name.trim().is_empty()) {
             let advice = "give each process a name of its own";
             complaints.push(complaint(names::NAME, "shares need a name", advice));
@@ -121,12 +119,13 @@ impl Shares {
             Some(member) if complaints.is_empty() => member,
             _ => return Err(CheckError::Settings(complaints)),
         };
-        let component = component.for_candidate(coordinating(&settings), clock);
-        component.check().await?;
+        let election = Election::new(coordinating(&settings), clock);
+        election.check().map_err(CheckError::Settings)?;
         let Settings { failover, lease, .. } = &settings;
         let pace = Pace::of(failover.or(*lease).unwrap_or(LEASE));
         Ok(Self {
-            component: Arc::new(component),
+            component: component.for_candidate(Variables::new(), clock),
+            election: Arc::new(election),
             settings,
             clock: clock.clone(),
             sign: Sign { member, weight: 1, most: None, pace },
@@ -208,7 +207,7 @@ impl Shares {
             settings.poll = Some(POLL);
             let events = self.events.clone();
             let work =
-                OfShare::new(part, work(part), self.component.clone()).on_event(move |event| {
+                OfShare::new(part, work(part), self.election.clone()).on_event(move |event| {
                     trace::emit(&event);
                     events(Some(part), event);
                 });
@@ -223,7 +222,7 @@ impl Shares {
             patience: 2 * self.settings.lease.unwrap_or(LEASE) + self.grace.unwrap_or_default(),
             leave_within: self.leave_within,
         };
-        let there = (self.component.clone(), self.clock.clone(), Runtime::current());
+        let there = (self.election.clone(), self.clock.clone(), Runtime::current());
         let events = self.events.clone();
         let events = Arc::new(move |event| {
             trace::emit(&event);

@@ -4,9 +4,9 @@ use super::Part;
 use super::contender::{Contender, Place};
 use super::store::{SharesStore, Told};
 use crate::clock::{BootClock, Clock};
-use crate::component::{ComponentError, ElectionComponent};
 use crate::contract::{self, Problem, ProblemClass, Request, Snapshot, Turn};
 use crate::deadline::Deadline;
+use crate::election::Election;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use crate::runner::{Class, Event};
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ enum From {
     Leader(u64),
 }
 
-type Answered = (From, Ask, Result<Told, ComponentError>);
+type Answered = (From, Ask, Told);
 
 /// What a process is among those that are there for shares.
 #[derive(Clone, Debug)]
@@ -96,15 +96,15 @@ pub struct OfShare<H> {
     part: Part,
     work: H,
     /// For reads of the coordinating election.
-    coordinating: Arc<ElectionComponent>,
+    coordinating: Arc<Election>,
     /// The term of the share in which that was read.
     read_in: AtomicU64,
     events: Events,
 }
 
 impl<H: Handler> OfShare<H> {
-    /// `coordinating` was [checked](ElectionComponent::check).
-    pub fn new(part: Part, work: H, coordinating: Arc<ElectionComponent>) -> Self {
+    /// `coordinating` was [checked](Election::check).
+    pub fn new(part: Part, work: H, coordinating: Arc<Election>) -> Self {
         let read_in = AtomicU64::new(0);
         Self { part, work, coordinating, read_in, events: Arc::new(|_| {}) }
     }
@@ -122,17 +122,16 @@ impl<H: Handler> OfShare<H> {
         let mut is_reported = false;
         while self.read_in.load(Ordering::Relaxed) != term {
             let problem = match self.coordinating.inspect().await {
-                Ok(Ok(Snapshot { incumbent: Some(leader), .. })) if leader.coordinates => {
+                Ok(Snapshot { incumbent: Some(leader), .. }) if leader.coordinates => {
                     return self.read_in.store(term, Ordering::Relaxed);
                 }
-                Ok(Ok(_)) => Problem {
+                Ok(_) => Problem {
                     class: ProblemClass::Configuration,
                     detail: "the newest leader of the coordinating election does not coordinate shares; end the processes \
                              without --shares"
                         .to_owned(),
                 },
-                Ok(Err(problem)) => problem,
-                Err(error) => unanswered(&error),
+                Err(problem) => problem,
             };
             if !std::mem::replace(&mut is_reported, true) {
                 let Part { index, count } = self.part;
@@ -223,7 +222,6 @@ pub struct Task<'a> {
     wills: Option<Wills>,
     /// The one that was left there, or is about to be.
     will: Option<Will>,
-    prepared: JoinSet<(Will, Option<Request>)>,
     /// Since when it leaves.
     leaves: Option<Duration>,
     taken_back: bool,
@@ -232,10 +230,10 @@ pub struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    /// One that begins with the candidate `coordinating`; `component` is for requests beside its election, on `runtime`.
+    /// One that begins with the candidate `coordinating`; `election` is for requests beside its election, on `runtime`.
     pub fn begin(
         of: Membership,
-        (component, clock, runtime): (Arc<ElectionComponent>, BootClock, Runtime),
+        (election, clock, runtime): (Arc<Election>, BootClock, Runtime),
         events: Events,
         coordinating: impl FnOnce(Place) -> Running,
         candidates: Candidates<'a>,
@@ -245,7 +243,7 @@ impl<'a> Task<'a> {
         let (contender, place) = Contender::new(&changed);
         running.spawn(coordinating(place));
         Self {
-            store: SharesStore::of(component, of.sign.member.clone()),
+            store: SharesStore::of(election, of.sign.member.clone()),
             member: Member::away(of.sign.clone()),
             of,
             events,
@@ -263,7 +261,6 @@ impl<'a> Task<'a> {
             asked: JoinSet::new(),
             wills: None,
             will: None,
-            prepared: JoinSet::new(),
             leaves: None,
             taken_back: false,
             told: BTreeMap::new(),
@@ -296,11 +293,6 @@ impl<'a> Task<'a> {
                 Some(answered) = self.asked.join_next() => {
                     if let Some((from, ask, told)) = unless_panicked(answered) {
                         self.answered(from, &ask, told);
-                    }
-                }
-                Some(prepared) = self.prepared.join_next() => {
-                    if let Some((will, request)) = unless_panicked(prepared) {
-                        self.leave_will(&will, request);
                     }
                 }
                 () = self.changed.notified() => {}
@@ -439,16 +431,15 @@ impl<'a> Task<'a> {
         self.asked.spawn_on(asked, &self.runtime);
     }
 
-    fn answered(&mut self, from: From, ask: &Ask, told: Result<Told, ComponentError>) {
+    fn answered(&mut self, from: From, ask: &Ask, told: Told) {
         let now = self.clock.now();
-        let told = told.unwrap_or_else(Told::failed);
         self.tell(told.problem, now);
         match from {
             From::Member => {
                 let is_done = told.answer == tenure_shares::Answer::Done;
                 self.taken_back |= is_done && *ask == Ask::TakeBack;
                 self.member.answered(ask, told.answer, now);
-                self.prepare_will();
+                self.leave_will();
             }
             From::Leader(of) => {
                 let coordinates = self.coordinates.as_mut().filter(|current| current.number == of);
@@ -498,28 +489,15 @@ impl<'a> Task<'a> {
     }
 
     /// Another sign has another will.
-    fn prepare_will(&mut self) {
+    fn leave_will(&mut self) {
         let Some(wills) = self.wills.as_ref().filter(|_| self.member.will() != self.will.as_ref())
         else {
             return;
         };
         self.will = self.member.will().cloned();
         let Some(will) = self.will.clone() else { return wills(None) };
-        let store = self.store.clone();
-        let prepared = async move {
-            // A component that fails is told of with the next request.
-            let request = store.prepare(&will.sign).await.ok().flatten();
-            (will, request)
-        };
-        self.prepared.spawn_on(prepared, &self.runtime);
-    }
-
-    fn leave_will(&self, will: &Will, request: Option<Request>) {
-        let Some(wills) = self.wills.as_ref().filter(|_| self.will.as_ref() == Some(will)) else {
-            return;
-        };
         let left = will.until.saturating_sub(self.clock.now());
-        wills(request.map(|mut request| {
+        wills(self.store.deletion(&will.sign).map(|mut request| {
             request.timeout = request.timeout.min(left);
             request
         }));
@@ -534,18 +512,6 @@ impl<'a> Task<'a> {
             (self.events)(Event::Problem { class: Class::Election(class), detail });
         }
     }
-}
-
-impl Told {
-    /// The component failed: nobody knows how far it came.
-    fn failed(error: ComponentError) -> Self {
-        Self { answer: tenure_shares::Answer::Unknown, problem: Some(unanswered(&error)) }
-    }
-}
-
-/// The problem of a component that failed.
-fn unanswered(error: &ComponentError) -> Problem {
-    Problem { class: ProblemClass::Nonsense, detail: error.to_string() }
 }
 
 /// What a task came to. None: it was cancelled.

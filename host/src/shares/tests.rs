@@ -6,7 +6,7 @@ async fn complaints(settings: Settings, count: u32) -> Vec<String> {
     let clock = BootClock::new();
     let engine = Engine::new().unwrap();
     let component = ElectionComponent::new(&engine, Variables::new(), &clock).unwrap();
-    match Shares::new(&component, &clock, settings, count).await {
+    match Shares::new(&component, &clock, settings, count) {
         Ok(_) => Vec::new(),
         Err(CheckError::Settings(complaints)) => {
             complaints.into_iter().map(|complaint| complaint.setting).collect()

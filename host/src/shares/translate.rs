@@ -1,11 +1,13 @@
 //! Between the requests of [`tenure_shares`] and those about blobs.
 
-use crate::component::bindings::side_blobs::{Answer as Done, ListedBlob, Over, Request, Write};
 use crate::contract::{Problem, ProblemClass};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::fmt::Display;
 use std::time::Duration;
-use tenure_core::Record;
+use tenure_azure::operation::{ETag, Over};
+use tenure_core::{
+    ListedBlob, Record, SideAnswer as Done, SideRequest as Request, SideWrite as Write,
+};
 use tenure_shares::{Answer, Ask, Listed, Pace, Plan, Sign, Tag};
 
 /// The suffix of the plan's blob.
@@ -31,29 +33,33 @@ pub(super) fn requests(ask: &Ask, own: &str) -> Vec<Request> {
             let most = sign.most.map(|most| (MOST.to_owned(), most.to_string()));
             let weight = (WEIGHT.to_owned(), sign.weight.to_string());
             let every = (EVERY.to_owned(), sign.pace.sign().as_millis().to_string());
-            write(sign_of(&sign.member), String::new(), Over::Anything)
-                .with([weight, every].into_iter().chain(most))
+            let empty = write(sign_of(&sign.member), String::new(), Over::Anything);
+            with(empty, [weight, every].into_iter().chain(most))
         }
-        Ask::TakeBack => Request::Delete((sign_of(own), None)),
+        Ask::TakeBack => Request::Delete { suffix: sign_of(own), tag: None },
         Ask::ReadPlan(known) => {
-            Request::Read((PLAN.to_owned(), known.as_ref().map(|Tag(tag)| tag.clone())))
+            let unless = known.as_ref().map(|Tag(tag)| ETag(tag.clone()));
+            Request::Read { suffix: PLAN.to_owned(), unless }
         }
         Ask::List => Request::List(MEMBER.to_owned()),
         Ask::WritePlan(plan, over) => {
-            let over = over.as_ref().map_or(Over::Nothing, |Tag(tag)| Over::This(tag.clone()));
+            let over =
+                over.as_ref().map_or(Over::Nothing, |Tag(tag)| Over::This(ETag(tag.clone())));
             // It fails for maps whose keys are no text alone.
             let content = serde_json::to_string(plan).unwrap_or_default();
-            write(PLAN.to_owned(), content, over).with([])
+            Request::Write(write(PLAN.to_owned(), content, over))
         }
         Ask::Close { shares, of } => {
             let closed = Record::closed();
             let fields = || closed.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
             let empty = |suffix| write(suffix, String::new(), Over::Anything);
-            return shares.iter().map(|share| empty(share.suffix(*of)).with(fields())).collect();
+            return shares.iter().map(|share| with(empty(share.suffix(*of)), fields())).collect();
         }
         // It is about the election of a share, and not about a blob beside it.
         Ask::Break { .. } => return Vec::new(),
-        Ask::Remove(name, Tag(tag)) => Request::Delete((sign_of(name), Some(tag.clone()))),
+        Ask::Remove(name, Tag(tag)) => {
+            Request::Delete { suffix: sign_of(name), tag: Some(ETag(tag.clone())) }
+        }
     };
     vec![one]
 }
@@ -70,7 +76,7 @@ pub(super) fn answer(ask: &Ask, own: &str, outcomes: Vec<Outcome>) -> (Answer, O
         (_, Some(Err(problem))) if may_be_done(problem.class) => Answer::Unknown,
         (_, Some(Err(_))) => Answer::Refused,
         (_, Some(Ok(Done::Leased))) => return (Answer::Refused, Some(leased(ask, own))),
-        (Ask::ReadPlan(_), Some(Ok(Done::Content((text, tag))))) => {
+        (Ask::ReadPlan(_), Some(Ok(Done::Content(text, ETag(tag))))) => {
             return match serde_json::from_str::<Plan>(&text) {
                 Ok(plan) if plan.is_sound(super::MOST) => (Answer::Plan(plan, Tag(tag)), None),
                 Ok(_) => (Answer::Unknown, Some(no_plan(&"no leader writes such a plan"))),
@@ -83,10 +89,10 @@ pub(super) fn answer(ask: &Ask, own: &str, outcomes: Vec<Outcome>) -> (Answer, O
             Answer::Signs(blobs.into_iter().filter_map(sign).collect())
         }
         (Ask::List, Some(Ok(Done::Missing))) => Answer::Signs(Vec::new()),
-        (Ask::WritePlan(plan, _), Some(Ok(Done::Written(tag)))) => {
+        (Ask::WritePlan(plan, _), Some(Ok(Done::Written(ETag(tag))))) => {
             Answer::Plan(plan.clone(), Tag(tag))
         }
-        (Ask::Sign(_), Some(Ok(Done::Written(tag)))) => Answer::Signed(Tag(tag)),
+        (Ask::Sign(_), Some(Ok(Done::Written(ETag(tag))))) => Answer::Signed(Tag(tag)),
         // What is not there need not be deleted.
         (Ask::TakeBack | Ask::Remove(..), Some(Ok(Done::Deleted | Done::Missing))) => Answer::Done,
         _ => Answer::Refused,
@@ -142,18 +148,16 @@ fn sign(blob: ListedBlob) -> Option<Listed> {
         Some(most) => Some(most?),
     };
     let sign = Sign { member: member.into_owned(), weight, most, pace };
-    Some(Listed { sign, tag: Tag(blob.tag), age: Duration::from_nanos(blob.age) })
+    Some(Listed { sign, tag: Tag(blob.tag.0), age: blob.age })
 }
 
 fn write(suffix: String, content: String, over: Over) -> Write {
     Write { suffix, content, metadata: Vec::new(), over }
 }
 
-impl Write {
-    fn with(mut self, metadata: impl IntoIterator<Item = (String, String)>) -> Request {
-        self.metadata.extend(metadata);
-        Request::Write(self)
-    }
+fn with(mut write: Write, metadata: impl IntoIterator<Item = (String, String)>) -> Request {
+    write.metadata.extend(metadata);
+    Request::Write(write)
 }
 
 #[cfg(test)]

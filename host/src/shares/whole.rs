@@ -1,8 +1,8 @@
 //! A leader that runs all of the work makes way for members that are there for shares of it. docs/protocol.md §14.6.
 
 use super::store::SharesStore;
-use crate::component::ElectionComponent;
 use crate::contract::ProblemClass;
+use crate::election::Election;
 use crate::runner::{Class, Event, Order};
 use std::future::pending;
 use std::sync::Arc;
@@ -20,25 +20,21 @@ const POLLS: u32 = 75;
 /// Makes the candidate without shares resign when it leads and sees the sign of life of a member. Looks when it begins to
 /// lead and then every 75 polls, after 5 minutes at most. Never completes.
 ///
-/// `leads` is its term while it leads; `component` is for requests beside its election.
+/// `leads` is its term while it leads; `election` is for requests beside its blob, and was checked.
 pub async fn make_way(
-    component: Arc<ElectionComponent>,
+    election: Arc<Election>,
     poll: Duration,
     mut leads: watch::Receiver<Option<u64>>,
     orders: mpsc::Sender<Order>,
     events: impl Fn(Event),
 ) {
-    let store = SharesStore::of(component.clone(), "");
+    let store = SharesStore::of(election, "");
     let every = LOOK.min(poll * POLLS);
     loop {
         let term = leads.wait_for(Option::is_some).await.map(|term| *term);
         let Ok(term) = term else { return pending().await };
         // Where the list is refused the work was most likely never split: it needs a permission that elections do not need.
-        let answer = match component.is_granted().await {
-            Ok(()) => store.ask(&Ask::List).await.map(|told| told.answer),
-            Err(error) => Err(error),
-        };
-        if let Ok(Answer::Signs(signs)) = answer
+        if let Answer::Signs(signs) = store.ask(&Ask::List).await.answer
             && let Some(Listed { sign, .. }) = signs.into_iter().find(Listed::is_alive)
         {
             let detail = format!(

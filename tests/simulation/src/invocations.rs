@@ -6,15 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::clock::Clock;
-use tenure_azure::credential::Pass;
-use tenure_azure::{Answer, Operation};
-use tenure_core::{Ask, Course, Look, Next, OneTurn, Problem, Settings, Step, Turn};
+use tenure_core::{Course, CredentialState, Next, OneTurn, Settings, Step, Turn, driver};
 
 use super::clock::SimClock;
 use super::dice::Dice;
 use super::gate::TurnState;
 use super::history::{What, Who, number};
-use super::native::Native;
+use super::native::{Around, Native};
 use super::process::Process;
 use super::world::{Millis, World};
 
@@ -70,18 +68,21 @@ impl Invocation {
     async fn run(self) {
         let settings = &self.native.settings;
         let mut turn = OneTurn::begin(settings, self.native.now());
+        let mut credential_state = CredentialState::default();
         loop {
             let now = self.native.now();
             match turn.next(now) {
                 Next::Read => {
-                    let look = self.look().await;
+                    let around = Around::outside(&self.native);
+                    let look = driver::look(settings, &mut credential_state, &around).await;
                     turn.read(look, self.native.now());
                 }
                 Next::Step(event) => {
                     let state = turn.state();
                     let begins = self.native.begins();
                     let mut step = self.native.begin(settings, state, begins, event);
-                    let report = self.native.drive(settings, &mut step, begins).await;
+                    let around = self.native.around(begins);
+                    let report = driver::drive(&mut step, settings, &around).await;
                     let prospect = Step::prospect(&step);
                     turn.stepped(report, prospect, begins.at, self.native.now());
                 }
@@ -102,23 +103,6 @@ impl Invocation {
                 }
             }
         }
-    }
-
-    async fn look(&self) -> Result<Look, Problem> {
-        let settings = &self.native.settings;
-        let operation = Operation::Read { lease: None };
-        let ask = Ask { operation, timeout: settings.timings.request_timeout, pass: Pass::Own };
-        let mut reply = self.native.ask(settings, ask.clone(), self.native.wall()).await;
-        let date = match &reply {
-            Ok(Answer { status: 403, date: Some(date), .. }) => Some(*date),
-            Err(_) => Some(self.native.wall()),
-            Ok(_) => None,
-        };
-        if let Some(date) = date {
-            reply = self.native.ask(settings, ask.clone(), date).await;
-        }
-        let problem = reply.map_err(|f| f.problem(ask.operation.name(), settings.account.origin()));
-        Look::read(&problem?, settings, self.native.wall())
     }
 
     /// The handler's work, which nothing can stop but the end of the process.

@@ -1,4 +1,4 @@
-//! The pure core, driven as the component drives it.
+//! The pure core, with the driver that the component has.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,11 +8,11 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use tenure::clock::Clock;
 use tenure_azure::secret::Secret;
-use tenure_azure::{Answer, Metadata, Operation};
+use tenure_azure::{Metadata, Operation, request as azure};
+use tenure_core::driver::{self, Surroundings};
 use tenure_core::{
-    Ask, Begins, Beside, Complaint, Environment, Event, Failure, FailureKind, OwnTime, Report,
-    Request as Outgoing, Response as Reply, Settings, State, Step, Timestamp, Todo, Told,
-    Unreadable,
+    Begins, Complaint, Environment, Event, Failure, FailureKind, OwnTime, Report,
+    Request as Outgoing, Response as Reply, Settings, State, Step, Timestamp, Told, Unreadable,
 };
 use tenure_store::{Request, Response};
 use tokio::select;
@@ -154,71 +154,71 @@ impl Native {
         });
         let files = self.world.plan.traits.has(Trait::Files);
         if spoilt == Spoilt::default() && !files {
+            // The settings of most worlds stay as they are, and need not be read in each step.
             let step = self.begin(&self.settings, bytes, begins, event);
-            return self.told(&self.settings, step, begins).await;
+            let wants_will = self.world.plan.traits.has(Trait::Supervised);
+            let around = self.around(begins);
+            let report = driver::take(step, &self.settings, wants_will, &around).await;
+            self.heard(&report);
+            return report;
         }
         let given = Given { variables: &self.variables, spoilt };
-        let (settings, complaints) = match Settings::read_on(given, bytes) {
-            Ok(read) => read,
-            Err(complaints) => {
-                self.met(spoilt, false);
-                return Report::undone(bytes, event, &complaints);
-            }
-        };
-        self.met(spoilt, !complaints.is_empty());
-        let mut step = self.begin(&settings, bytes, begins, event);
-        step.complain(&complaints, elapsed);
-        self.told(&settings, step, begins).await
+        let read = Settings::read_on(given, bytes);
+        self.met(spoilt, read.is_ok_and(|(_, complaints)| !complaints.is_empty()));
+        let report = driver::step(&given, bytes, begins, event, &self.around(begins)).await;
+        self.heard(&report);
+        report
     }
 
-    async fn told(&self, settings: &Settings, mut step: Step<'_>, begins: Begins) -> Report {
-        let mut report = self.drive(settings, &mut step, begins).await;
+    /// What a step has that begins then.
+    pub(super) fn around(&self, begins: Begins) -> Around<'_> {
+        Around { native: self, begins: Some(begins) }
+    }
+
+    /// The oracle hears of problems.
+    fn heard(&self, report: &Report) {
         let problems = report.problems.iter().map(|problem| problem.detail.as_str());
         heard(&self.world, self.who, problems);
-        report.background = step.beside().map(|beside| match beside {
-            Beside::Fetch(fetch) => Outgoing::of(fetch.request, fetch.timeout),
-            Beside::Send(mut ask) => {
-                self.of_version(&mut ask.operation);
-                let date = step.date(self.now(), self.wall());
-                Outgoing::of(ask.request(settings, date), ask.timeout)
-            }
-        });
-        if self.world.plan.traits.has(Trait::Supervised) {
-            let will = step.last_will(self.now(), self.wall());
-            report.last_will = will.map(|will| Outgoing::of(will.request, will.valid_for));
-        }
-        report
     }
 
     /// Sends a request beside the steps.
     pub(super) async fn send(&self, asked: Outgoing) -> Result<Reply, Failure> {
-        let timeout = asked.timeout;
-        let failed = |kind| Failure { kind, detail: String::new() };
-        if asked.url.starts_with(IDENTITY) {
-            let reply = token::fetch(&self.world, self.who, timeout).await;
-            let (status, body) = reply.map_err(|_| failed(FailureKind::Timeout))?;
-            return Ok(Reply { status, headers: Vec::new(), body });
-        }
         let path = asked.url.match_indices('/').nth(2).map_or(0, |(at, _)| at);
+        let (origin, target) = asked.url.split_at(path);
         let request = Request {
             method: asked.method.clone(),
-            target: asked.url[path..].into(),
+            target: target.into(),
             headers: asked.headers.clone(),
             body: Bytes::new(),
         };
-        select! {
+        self.exchange(origin, request, asked.timeout).await
+    }
+
+    /// Sends a request to the service, or to what gives out tokens.
+    async fn exchange(
+        &self,
+        origin: &str,
+        request: Request,
+        timeout: Duration,
+    ) -> Result<Reply, Failure> {
+        if IDENTITY.strip_prefix(origin).is_some_and(|path| path.starts_with('/')) {
+            let (status, body) = token::fetch(&self.world, self.who, timeout).await?;
+            return Ok(Reply { status, headers: Vec::new(), body });
+        }
+        let kind = select! {
             biased;
             answer = network::send(&self.world, self.who, request) => match answer {
-                Ok(response) => Ok(Reply {
-                    status: response.status,
-                    headers: self.headers(response),
-                    body: Vec::new(),
-                }),
-                Err(Broken::Refused) => Err(failed(FailureKind::Connect)),
-                Err(Broken::Reset) => Err(failed(FailureKind::Reset)),
+                Ok(response) => {
+                    let status = response.status;
+                    return Ok(Reply { status, headers: self.headers(response), body: Vec::new() });
+                }
+                Err(Broken::Refused) => FailureKind::Connect,
+                Err(Broken::Reset) => FailureKind::Reset,
             },
-            () = tokio::time::sleep(timeout) => Err(failed(FailureKind::Timeout)),
-        }
+            // As in the component: by the executor's clock.
+            () = tokio::time::sleep(timeout) => FailureKind::Timeout,
+        };
+        Err(Failure { kind, detail: String::new() })
     }
 
     /// Counts what a step met; `remembered`: it went on by what the file had said before.
@@ -246,32 +246,6 @@ impl Native {
         Step::begin(settings, state, begins, event, &mut *self.dice())
     }
 
-    /// Does what a step asks for, until it has its report.
-    pub(super) async fn drive(
-        &self,
-        settings: &Settings,
-        step: &mut Step<'_>,
-        begins: Begins,
-    ) -> Report {
-        loop {
-            let sent = self.within(begins);
-            match step.next(sent) {
-                Todo::Rest(report) => return *report,
-                Todo::Fetch(fetch) => {
-                    let reply = token::fetch(&self.world, self.who, fetch.timeout).await;
-                    let now = self.within(begins);
-                    step.fetched(sent, now, self.wall(), reply, &mut *self.dice());
-                }
-                Todo::Send(ask) => {
-                    let date = step.date(sent, self.wall());
-                    let reply = self.ask(settings, ask, date).await;
-                    let now = self.within(begins);
-                    step.answered(sent, now, self.wall(), reply, &mut *self.dice());
-                }
-            }
-        }
-    }
-
     fn dice(&self) -> std::sync::MutexGuard<'_, Dice> {
         self.dice.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -279,35 +253,6 @@ impl Native {
     pub(super) fn wall(&self) -> DateTime<Utc> {
         let wall = i64::try_from(self.world.wall(self.machine)).unwrap_or(i64::MAX);
         DateTime::from_timestamp_millis(wall).unwrap_or(DateTime::UNIX_EPOCH)
-    }
-
-    pub(super) async fn ask(
-        &self,
-        settings: &Settings,
-        ask: Ask,
-        date: DateTime<Utc>,
-    ) -> Result<Answer, Failure> {
-        let timeout = ask.timeout;
-        let mut ask = ask;
-        self.of_version(&mut ask.operation);
-        let signed = ask.request(settings, date);
-        let request = Request {
-            method: signed.method.as_str().into(),
-            target: signed.path_and_query,
-            headers: signed.headers,
-            body: Bytes::new(),
-        };
-        let kind = select! {
-            biased;
-            answer = network::send(&self.world, self.who, request) => match answer {
-                Ok(response) => return Ok(self.read(&ask.operation, response)),
-                Err(Broken::Refused) => FailureKind::Connect,
-                Err(Broken::Reset) => FailureKind::Reset,
-            },
-            // As in the component: by the executor's clock.
-            () = tokio::time::sleep(timeout) => FailureKind::Timeout,
-        };
-        Err(Failure { kind, detail: String::new() })
     }
 
     fn version(&self) -> Version {
@@ -334,11 +279,6 @@ impl Native {
         }
     }
 
-    fn read(&self, operation: &Operation, response: Response) -> Answer {
-        let status = response.status;
-        Answer::read(operation, status, &self.headers(response))
-    }
-
     /// The headers as the version of this machine knows them.
     fn headers(&self, response: Response) -> Vec<(String, Vec<u8>)> {
         let older = self.version() == Version::Older;
@@ -349,6 +289,53 @@ impl Native {
             (hidden.unwrap_or(name), value.into_bytes())
         });
         headers.collect()
+    }
+}
+
+/// The surroundings of a step, or of a request outside an election.
+pub(super) struct Around<'n> {
+    native: &'n Native,
+    /// When the step began.
+    begins: Option<Begins>,
+}
+
+impl<'n> Around<'n> {
+    pub(super) fn outside(native: &'n Native) -> Self {
+        Self { native, begins: None }
+    }
+}
+
+impl Surroundings for Around<'_> {
+    fn now(&self) -> Duration {
+        self.begins.map_or_else(|| self.native.now(), |begins| self.native.within(begins))
+    }
+
+    fn wall(&self) -> DateTime<Utc> {
+        self.native.wall()
+    }
+
+    fn bits(&self) -> u64 {
+        self.native.dice().bits()
+    }
+
+    async fn send(
+        &self,
+        request: &azure::Request,
+        timeout: Duration,
+        _: usize,
+    ) -> Result<Reply, Failure> {
+        let origin = &request.origin;
+        let request = Request {
+            method: request.method.as_str().into(),
+            target: request.path_and_query.clone(),
+            headers: request.headers.clone(),
+            body: Bytes::new(),
+        };
+        self.native.exchange(origin, request, timeout).await
+    }
+
+    fn prepare(&self, operation: &mut Operation) {
+        self.native.of_version(operation);
     }
 }
 

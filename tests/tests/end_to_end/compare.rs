@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use tenure_tests::compare::{Contender, Fault, Outcome, Setting, rest, round};
-use tenure_tests::{Group, Sink, Store};
+use tenure_tests::{Group, Sink, Store, needs};
 
 /// `tenure` and the comparison both.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_compare");
@@ -21,7 +21,6 @@ async fn suffers(setting: &Setting, contender: Contender, fault: Fault) -> Resul
     round(&contender.prepare(setting).await?, fault, Duration::from_secs(2)).await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_has_a_deadline_does_nothing_stale() {
     let (_store, setting) = setting().await.unwrap();
     let (loops, partition, kill, graceful) = tokio::join!(
@@ -38,10 +37,13 @@ async fn who_has_a_deadline_does_nothing_stale() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+needs!(Python => async fn who_has_a_deadline_does_nothing_stale);
+
 async fn requests_in_rest_are_counted() {
     let (_store, setting) = setting().await.unwrap();
     let ready = Contender::SdkPython.prepare(&setting).await.unwrap();
     // Two followers that ask each second.
     assert!(rest(&ready, Duration::from_secs(4)).await.unwrap() > 0.0);
 }
+
+needs!(Python => async fn requests_in_rest_are_counted);

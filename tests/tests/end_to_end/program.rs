@@ -158,7 +158,7 @@ fn code_is_not_kept_where_others_can_write() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let output = Command::new(PROGRAM)
-        .args(["status", "Not_A_Container/"])
+        .args(["check", "Not_A_Container/", "--offline", "--every", "5s", "--", "true"])
         .env("AZURE_STORAGE_CONNECTION_STRING", connection_string)
         .env("TENURE_CACHE_DIR", folder.path())
         .output()

@@ -1,12 +1,10 @@
 use super::*;
 use crate::chance::Chance;
 use chrono::DateTime;
-use core::time::Duration;
 use tenure_azure::credential::{Credential, Pass};
 use tenure_azure::endpoint::Endpoint;
 use tenure_azure::identity::{IMDS, Identity};
 use tenure_azure::metadata::Metadata;
-use tenure_azure::operation::Over;
 
 fn settings() -> Settings {
     let variables = [
@@ -74,15 +72,28 @@ fn an_answer_comes_to_what_a_host_can_go_by() {
     assert_eq!(answer(&delete(), 202, &[], ""), Ok(SideAnswer::Deleted));
     assert_eq!(answer(&delete(), 404, &code("BlobNotFound"), ""), Ok(SideAnswer::Missing));
     assert_eq!(answer(&delete(), 412, &code("ConditionNotMet"), ""), Ok(SideAnswer::Declined));
-    let page = Page { blobs: Vec::new(), next: None };
+}
+
+#[test]
+fn a_page_of_a_list_is_whole_or_none() {
+    let page = |status, headers: &[(&str, &str)], body: &str| {
+        let headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let answer = Answer::read(&list(), status, &headers.collect::<Vec<_>>());
+        let answer = answer.with_page(body.as_bytes());
+        super::page(&list(), &answer, &settings()).map_err(|problem| problem.class)
+    };
+    let empty = Page { blobs: Vec::new(), next: None };
     let xml = "<EnumerationResults><Blobs/><NextMarker/></EnumerationResults>";
-    assert_eq!(answer(&list(), 200, &[], xml), Ok(SideAnswer::Listed(page)));
-    assert_eq!(answer(&list(), 404, &code("ContainerNotFound"), ""), Ok(SideAnswer::Missing));
+    assert_eq!(page(200, &[], xml), Ok(Some(empty)));
+    assert_eq!(page(404, &code("ContainerNotFound"), ""), Ok(None));
+    assert_eq!(page(200, &[], "<EnumerationResults><Blobs>"), Err(ProblemClass::Nonsense));
+    let refused = page(403, &code("AuthorizationPermissionMismatch"), "");
+    assert_eq!(refused, Err(ProblemClass::Refused));
 }
 
 #[test]
 fn what_may_have_been_done_is_told_from_what_was_not() {
-    for operation in [read(), write(), delete(), list()] {
+    for operation in [read(), write(), delete()] {
         for (status, why, class) in [
             (403, "AuthorizationPermissionMismatch", ProblemClass::Refused),
             (400, "InvalidHeaderValue", ProblemClass::Refused),
@@ -104,11 +115,7 @@ fn what_may_have_been_done_is_told_from_what_was_not() {
 fn a_part_of_an_answer_is_none() {
     let headers = [("etag", "\"2\""), ("x-ms-lease-state", "available"), ("content-length", "4")];
     assert_eq!(answer(&read(), 200, &headers, "pla"), Err(ProblemClass::Nonsense));
-    assert_eq!(
-        answer(&list(), 200, &[], "<EnumerationResults><Blobs>"),
-        Err(ProblemClass::Nonsense)
-    );
-    // Others than a page of a list come without a body.
+    // Others than the content of a blob come without a body.
     assert_eq!(answer(&write(), 201, &[], ""), Err(ProblemClass::Nonsense));
 }
 

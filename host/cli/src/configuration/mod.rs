@@ -17,7 +17,7 @@ pub(super) use read::expiry;
 pub(super) use split::Split;
 
 use super::complaint::Complaint;
-use super::output::{fail, refuse};
+use super::output::refuse;
 use super::settings::setting::{Kind, Setting};
 use super::settings::table::{
     CA_FILE, CRON, DELIVERY, EVERY, FAILOVER, JITTER, LISTEN, MAX_ATTEMPTS, MAX_TENURE, MISSED,
@@ -25,13 +25,13 @@ use super::settings::table::{
 };
 use super::settings::{CommandLine, Elections, Given, Value};
 use super::supervisor::Link;
-use super::{engine, variables};
+use super::variables;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tenure::clock::BootClock;
-use tenure::component::{CheckError, ElectionComponent};
 use tenure::egress::Authorities;
+use tenure::election::Election;
 #[cfg(unix)]
 use tenure::program::command::{Attached, NotRunnable};
 use tenure::settings::{Variables, default_name, names};
@@ -77,16 +77,6 @@ const OF_TURNS: [&Setting; 8] =
 /// How often somebody who waits for a lock looks at it.
 #[cfg(unix)]
 const LOCK_POLL: &str = "1s";
-
-/// The election component, without settings: the elections of a process share it.
-///
-/// # Errors
-///
-/// Why there is none, for people.
-pub(super) fn component(clock: &BootClock) -> Result<ElectionComponent, String> {
-    let engine = engine::unlogged()?;
-    ElectionComponent::new(&engine, Variables::new(), clock).map_err(|error| error.to_string())
-}
 
 impl Configuration {
     pub(super) fn of_run(given: Given) -> Self {
@@ -233,38 +223,24 @@ impl Configuration {
         this
     }
 
-    /// Returns the election component with these settings, for an operator's command.
+    /// Returns the election with these settings, for an operator's command.
     ///
     /// # Errors
     ///
-    /// The exit code, once it was written why there is none, or what is wrong with the settings.
-    pub(super) async fn component(
-        &mut self,
-        clock: &BootClock,
-    ) -> Result<ElectionComponent, ExitCode> {
-        let shared = component(clock).map_err(fail)?;
-        let component = self.component_on(&shared, clock).await.map_err(fail)?;
-        if self.complaints.is_empty() { Ok(component) } else { Err(refuse(&self.complaints)) }
+    /// The exit code, once it was written what is wrong with the settings.
+    pub(super) fn election_of_operator(&mut self, clock: &BootClock) -> Result<Election, ExitCode> {
+        let election = self.reach(&Election::new(Variables::new(), clock));
+        if self.complaints.is_empty() { Ok(election) } else { Err(refuse(&self.complaints)) }
     }
 
-    /// Returns `shared` with these settings, for a command that runs no handler. Adds what it complains about.
-    ///
-    /// # Errors
-    ///
-    /// Why there is none, for people.
-    pub(super) async fn component_on(
-        &mut self,
-        shared: &ElectionComponent,
-        clock: &BootClock,
-    ) -> Result<ElectionComponent, String> {
-        let component = shared.for_candidate(self.settings.clone(), clock);
-        let component = component.trusting(self.authorities.clone());
-        match component.check().await {
-            Ok(_) => {}
-            Err(CheckError::Settings(complaints)) => self.add(complaints),
-            Err(CheckError::Component(error)) => return Err(error.to_string()),
+    /// Returns the election with these settings, over the connections of `shared`. Adds what is wrong with the settings.
+    pub(super) fn reach(&mut self, shared: &Election) -> Election {
+        let election = shared.with_settings(self.settings.clone());
+        let election = election.trusting(self.authorities.clone());
+        if let Err(complaints) = election.check() {
+            self.add(complaints);
         }
-        Ok(component)
+        election
     }
 
     /// Hands to the component what options and the file say for it. Variables it has already.

@@ -12,8 +12,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tenure::clock::BootClock;
-use tenure::component::{ComponentError, ElectionComponent};
 use tenure::contract::{Incumbent, Problem, ProblemClass};
+use tenure::election::Election;
 use tenure::program::causes;
 use tenure::program::http::Clients;
 use tenure::program::server::{endpoint, listener};
@@ -28,7 +28,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// An election as its operator reaches it.
 struct Operator {
-    component: ElectionComponent,
+    reached: Election,
     clients: Clients,
     election: String,
 }
@@ -41,10 +41,10 @@ struct Failure {
 }
 
 impl Operator {
-    async fn new(configuration: &mut Configuration) -> Result<Self, ExitCode> {
+    fn new(configuration: &mut Configuration) -> Result<Self, ExitCode> {
         let clients = Clients::direct(configuration.authorities.clone());
-        let component = configuration.component(&BootClock::new()).await?;
-        Ok(Self { component, clients, election: configuration.election() })
+        let reached = configuration.election_of_operator(&BootClock::new())?;
+        Ok(Self { reached, clients, election: configuration.election() })
     }
 
     /// Reads the election before an order is written, so that an account that does not answer leaves no doubt.
@@ -53,7 +53,7 @@ impl Operator {
     ///
     /// The account did not answer.
     async fn reach_account(&self) -> Result<(), String> {
-        match answered(self.component.inspect().await) {
+        match answered(self.reached.inspect().await) {
             Err(Failure { why, in_doubt: true }) => Err(format!("{why}. Nothing was placed")),
             _ => Ok(()),
         }
@@ -65,7 +65,7 @@ impl Operator {
     ///
     /// No leader is known.
     async fn hint(&self) -> Result<String, String> {
-        let Ok(Ok(seen)) = self.component.inspect().await else {
+        let Ok(seen) = self.reached.inspect().await else {
             return Err("the election could not be read, so the leader was not notified".to_owned());
         };
         let Some(leader) = seen.leader() else {
@@ -100,11 +100,10 @@ impl Operator {
 }
 
 /// Takes the answer to an order.
-fn answered<S>(answer: Result<Result<S, Problem>, ComponentError>) -> Result<S, Failure> {
+fn answered<S>(answer: Result<S, Problem>) -> Result<S, Failure> {
     let problem = match answer {
-        Ok(Ok(state)) => return Ok(state),
-        Ok(Err(problem)) => problem,
-        Err(error) => return Err(Failure { why: error.to_string(), in_doubt: true }),
+        Ok(state) => return Ok(state),
+        Err(problem) => problem,
     };
     let in_doubt = matches!(
         problem.class,

@@ -27,10 +27,10 @@ pub(crate) async fn transfer(line: &CommandLine) -> CommandResult {
     let mut configuration = Configuration::of_operator(line);
     let wait = configuration.duration(&TRANSFER_WAIT).unwrap_or(WAIT);
     let to = configuration.given.text(&TO);
-    let operator = Operator::new(&mut configuration).await?;
+    let operator = Operator::new(&mut configuration)?;
     operator.reach_account().await.map_err(|why| fail_with(REFUSED, why))?;
     let mut order = TransferOrder { id: random_id(), to, term: None };
-    let term = match answered(operator.component.transfer(&order, true).await) {
+    let term = match answered(operator.reached.transfer(&order, true).await) {
         Ok(TransferState::Waiting(term)) => term,
         Ok(state) => return Ok(end(&order, state)),
         Err(Failure { why, in_doubt: true }) => {
@@ -46,7 +46,7 @@ pub(crate) async fn transfer(line: &CommandLine) -> CommandResult {
         eprint(format_args!("tenure: the order is placed; {who}\n"));
     }
     let is_final = |state: &TransferState| !matches!(state, TransferState::Waiting(_));
-    let ask = async || answered(operator.component.transfer(&order, false).await);
+    let ask = async || answered(operator.reached.transfer(&order, false).await);
     let state = poll(TransferState::Waiting(term), wait, ask, is_final).await;
     let state = state.map_err(|trouble| {
         let wait = format_duration(wait);

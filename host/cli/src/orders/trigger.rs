@@ -25,11 +25,11 @@ pub(crate) async fn trigger(line: &CommandLine) -> CommandResult {
         let problem = "is not 1 to 64 letters, digits, dots, hyphens and underscores";
         configuration.complain(&ID, problem, ID.advice);
     }
-    let operator = Operator::new(&mut configuration).await?;
+    let operator = Operator::new(&mut configuration)?;
     operator.reach_account().await.map_err(fail)?;
     let is_new = given.is_none();
     let id = given.unwrap_or_else(random_id);
-    let state = answered(operator.component.trigger(&id, true).await);
+    let state = answered(operator.reached.trigger(&id, true).await);
     let state = state.map_err(|Failure { why, in_doubt }| match in_doubt && is_new {
         true => fail(format_args!(
             "{why}. The trigger may have been placed all the same; to repeat this without a second turn, add --id {id}"
@@ -57,7 +57,7 @@ pub(crate) async fn trigger(line: &CommandLine) -> CommandResult {
         }
         !matches!(state, TriggerState::Waiting(_) | TriggerState::Claimed(_))
     };
-    let ask = async || answered(operator.component.trigger(&id, false).await);
+    let ask = async || answered(operator.reached.trigger(&id, false).await);
     match poll(state, wait, ask, is_final).await {
         Ok(TriggerState::Ended(Outcome::Succeeded)) => Ok(ExitCode::SUCCESS),
         Ok(_) => Ok(ExitCode::from(NOT_SUCCEEDED)),

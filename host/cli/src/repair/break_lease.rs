@@ -19,8 +19,8 @@ pub(crate) async fn break_lease(line: &CommandLine) -> CommandResult {
     let mut configuration = Configuration::of_operator(line);
     let period = configuration.duration(&PERIOD);
     let election = configuration.election();
-    let component = configuration.component(&BootClock::new()).await?;
-    let seen = component.inspect().await.map_err(fail)?.map_err(not_done)?;
+    let reached = configuration.election_of_operator(&BootClock::new())?;
+    let seen = reached.inspect().await.map_err(not_done)?;
     match seen.lease {
         LeaseState::Absent => {
             return Err(fail(format_args!("{}: {NO_ELECTION}", printable(&election))));
@@ -35,7 +35,7 @@ pub(crate) async fn break_lease(line: &CommandLine) -> CommandResult {
         super::ask(&consequences(&election, &seen, period)).map_err(fail)?;
     }
     // People take their time, and another one may lead by now, of whom nothing was said.
-    let now = component.inspect().await.map_err(fail)?.map_err(not_done)?;
+    let now = reached.inspect().await.map_err(not_done)?;
     if term(&now) != term(&seen) {
         let leader =
             now.incumbent.map(|now| format!("{}, term {},", printable(&now.name), now.term));
@@ -43,7 +43,7 @@ pub(crate) async fn break_lease(line: &CommandLine) -> CommandResult {
         let why = format_args!("{leader} leads now; nothing was changed");
         return Err(fail_with(NOT_DONE, why));
     }
-    let left = component.break_lease(period).await.map_err(fail)?.map_err(not_done)?;
+    let left = reached.break_lease(period).await.map_err(not_done)?;
     match left.is_zero() {
         true => say("The lease is broken; any candidate can win it now.\n"),
         false => say(&format!(

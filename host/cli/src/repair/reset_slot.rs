@@ -12,8 +12,8 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock};
-use tenure::component::ElectionComponent;
 use tenure::contract::{Event, LeaseState, Problem, Report, Role, Snapshot, State, Triggered};
+use tenure::election::Election;
 use tenure::program::local;
 use tokio::select;
 
@@ -35,8 +35,8 @@ const TRIES: usize = 8;
 pub(crate) async fn reset_slot(line: &CommandLine) -> CommandResult {
     let clock = BootClock::new();
     let mut configuration = Configuration::of_reset_slot(line);
-    let component = configuration.component(&clock).await?;
-    let operator = Operator { component, clock };
+    let election = configuration.election_of_operator(&clock)?;
+    let operator = Operator { election, clock };
     let done = operator.ask_and_reset(configuration.given.is_on(&YES)).await;
     let done = done.map_err(|Failure { code, why }| fail_with(code, why))?;
     say(&format!("{done}\n"));
@@ -50,7 +50,7 @@ struct Failure {
 }
 
 struct Operator {
-    component: ElectionComponent,
+    election: Election,
     clock: BootClock,
 }
 
@@ -69,8 +69,7 @@ impl Operator {
         // From here on there may be a lease to give back.
         let mut signals = Signals::new().map_err(unusable)?;
         for _ in 0..TRIES {
-            let broken = self.component.break_lease(None).await.map_err(failed)?;
-            let held = broken.map_err(refused)?;
+            let held = self.election.break_lease(None).await.map_err(refused)?;
             self.lead_and_reset(held + PATIENCE, &mut signals).await?;
             if ahead(&self.look().await?).is_none() {
                 return Ok(format!("The slot {slot} is forgotten; turns go on with the next one."));
@@ -83,7 +82,7 @@ impl Operator {
     }
 
     async fn look(&self) -> Result<Snapshot, Failure> {
-        self.component.inspect().await.map_err(failed)?.map_err(refused)
+        self.election.inspect().await.map_err(refused)
     }
 
     /// Contends until it leads, has the slot forgotten as long as it leads, and leaves, whatever came of it.
@@ -94,11 +93,10 @@ impl Operator {
     ) -> Result<(), Failure> {
         let mut state = None;
         let done = self.lead(&mut state, patience, signals).await;
-        let left = match state {
-            Some(state) => self.leave(state).await,
-            None => Ok(()),
-        };
-        done.and(left)
+        if let Some(state) = state {
+            self.leave(state).await;
+        }
+        done
     }
 
     /// Leaves the newest state in `state`, also after an error or a signal. A signal is heard between steps: what a step
@@ -114,7 +112,7 @@ impl Operator {
         while self.clock.now() < end {
             let began = self.clock.now();
             let asked = leads;
-            let report = self.step(state.as_ref(), asked.then_some(Event::ResetSlot)).await?;
+            let report = self.step(state.as_ref(), asked.then_some(Event::ResetSlot)).await;
             leads = matches!(report.role, Role::Leading(_));
             *state = Some(report.state);
             // A step that renews, or whose write is in doubt, has not done it yet.
@@ -131,27 +129,25 @@ impl Operator {
         Ok(())
     }
 
-    async fn leave(&self, mut state: State) -> Result<(), Failure> {
+    async fn leave(&self, mut state: State) {
         let end = self.clock.now() + PATIENCE;
         while self.clock.now() < end {
             let began = self.clock.now();
-            let report = self.step(Some(&state), Some(Event::Leave(None))).await?;
+            let report = self.step(Some(&state), Some(Event::Leave(None))).await;
             if report.role == Role::Left {
                 break;
             }
             state = report.state;
             self.clock.sleep_until(began + report.again_in).await;
         }
-        Ok(())
     }
 
-    async fn step(&self, state: Option<&State>, event: Option<Event>) -> Result<Report, Failure> {
-        let report = self.component.step(state, self.clock.now(), event).await;
-        let report = report.map_err(failed)?;
+    async fn step(&self, state: Option<&State>, event: Option<Event>) -> Report {
+        let report = self.election.step(state, self.clock.now(), event).await;
         for problem in &report.problems {
             eprint(format_args!("tenure: {}\n", printable(&problem.to_string())));
         }
-        Ok(report)
+        report
     }
 }
 

@@ -21,11 +21,11 @@ pub(crate) async fn reshare(line: &CommandLine) -> CommandResult {
     // Without a number there is a complaint.
     let count = configuration.number(&NEW_SHARES).unwrap_or_default();
     let election = configuration.election();
-    let component = Arc::new(configuration.component(&BootClock::new()).await?);
-    let store = SharesStore::of(component.clone(), String::new());
+    let reached = Arc::new(configuration.election_of_operator(&BootClock::new())?);
+    let store = SharesStore::of(reached.clone(), String::new());
     let mut agreed = configuration.given.is_on(&YES);
     for _ in 0..TRIES {
-        let read = store.ask(&Ask::ReadPlan(None)).await.map_err(fail)?;
+        let read = store.ask(&Ask::ReadPlan(None)).await;
         let (plan, tag) = match (read.answer, read.problem) {
             (Answer::Plan(plan, tag), _) => (plan, tag),
             (_, Some(problem)) => return Err(fail(printable(&problem.to_string()))),
@@ -46,10 +46,10 @@ pub(crate) async fn reshare(line: &CommandLine) -> CommandResult {
         }
         agreed = true;
         let write = Ask::WritePlan(plan.reshare(count), Some(tag));
-        let asked = store.ask(&write).await.map_err(fail)?;
+        let asked = store.ask(&write).await;
         match (asked.answer, asked.problem) {
             (Answer::Plan(..), _) => {
-                let led = component.inspect().await.ok().and_then(Result::ok);
+                let led = reached.inspect().await.ok();
                 let led = led.is_some_and(|seen| seen.leader().is_some());
                 say(&done(&election, count, led));
                 return Ok(ExitCode::SUCCESS);

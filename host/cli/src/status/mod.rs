@@ -12,20 +12,19 @@ pub(super) mod watch;
 use super::complaint::printable;
 use super::configuration::Configuration;
 use super::log::json_text;
-use super::output::{CommandResult, UNUSABLE, fail, print};
+use super::output::{CommandResult, UNUSABLE, print};
 use super::ranges::ranges;
 use super::settings::CommandLine;
 use super::settings::table::{HISTORY, WATCH};
 use super::terminal::{broken, columns};
 use super::times::{again, ago, ahead, now, took, whole, zone_of};
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use here::{Own, Remark};
 use serde_json::{Value, json};
 use shares::Shares;
 use std::process::ExitCode;
 use subjects::{AT_ONCE, Subject, Subjects};
 use tenure::clock::BootClock;
-use tenure::component::ComponentError;
 use tenure::contract::{
     EndedTurn, Finished, Incumbent, LastSlot, Listed, MissedSlots, Outcome, Outlook, Problem,
     Snapshot, Timestamp, Triggered, Turns, candidate_as_json, schedule_words_and_text,
@@ -42,11 +41,11 @@ pub(super) async fn status(line: &CommandLine) -> CommandResult {
     if line.has(&WATCH) {
         return watch::watch(line).await;
     }
-    let Subjects { each, all_of_a_file, json, .. } = Subjects::of(line, &BootClock::new()).await?;
+    let Subjects { each, all_of_a_file, json, .. } = Subjects::of(line, &BootClock::new())?;
     // The table of several elections does not list their candidates.
     let with_candidates = json || each.len() == 1;
     let views = each.into_iter().map(|subject| View::read(subject, with_candidates));
-    let views: Vec<_> = stream::iter(views).buffered(AT_ONCE).try_collect().await.map_err(fail)?;
+    let views: Vec<_> = stream::iter(views).buffered(AT_ONCE).collect().await;
     let objects = || views.iter().map(object);
     print(&match views.as_slice() {
         _ if json && all_of_a_file => {
@@ -76,21 +75,21 @@ struct View {
 }
 
 impl View {
-    async fn read(subject: Subject, with_candidates: bool) -> Result<Self, ComponentError> {
+    async fn read(subject: Subject, with_candidates: bool) -> Self {
         let before = now();
-        let snapshot = subject.component.inspect().await?;
+        let snapshot = subject.reached.inspect().await;
         let within = (before, now());
         let candidates = match with_candidates && snapshot.is_ok() {
-            true => subject.component.candidates().await?,
+            true => subject.reached.candidates().await,
             false => Ok(Vec::new()),
         };
         let incumbent = snapshot.as_ref().ok().and_then(|snapshot| snapshot.incumbent.as_ref());
         let shares = match incumbent {
-            Some(Incumbent { coordinates: true, .. }) => Some(shares::read(&subject).await?),
+            Some(Incumbent { coordinates: true, .. }) => Some(shares::read(&subject).await),
             _ => None,
         };
         let Subject { election, configuration, .. } = subject;
-        Ok(Self { election, configuration, snapshot, within, candidates, shares })
+        Self { election, configuration, snapshot, within, candidates, shares }
     }
 
     fn exit_code(&self) -> u8 {

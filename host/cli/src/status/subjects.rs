@@ -1,14 +1,15 @@
 //! The elections that `tenure status` shows.
 
-use crate::configuration::{Configuration, component};
-use crate::output::{complain, fail};
+use crate::configuration::Configuration;
+use crate::output::complain;
 use crate::settings::table::{INTERVAL, JSON};
 use crate::settings::{CommandLine, Elections};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::BootClock;
-use tenure::component::ElectionComponent;
+use tenure::election::Election;
+use tenure::settings::Variables;
 
 /// The number of elections that are read at the same time.
 pub(super) const AT_ONCE: usize = 16;
@@ -17,7 +18,7 @@ pub(super) const AT_ONCE: usize = 16;
 pub(super) struct Subject {
     pub election: String,
     pub configuration: Configuration,
-    pub component: Arc<ElectionComponent>,
+    pub reached: Arc<Election>,
 }
 
 /// The elections that are meant.
@@ -36,18 +37,17 @@ impl Subjects {
     /// # Errors
     ///
     /// The exit code, once it was written why nothing can be read.
-    pub(super) async fn of(line: &CommandLine, clock: &BootClock) -> Result<Self, ExitCode> {
+    pub(super) fn of(line: &CommandLine, clock: &BootClock) -> Result<Self, ExitCode> {
         let json = line.has(&JSON);
         let mut elections = Elections::of(line);
-        let shared = component(clock).map_err(fail)?;
+        let shared = Election::new(Variables::new(), clock);
         let (mut each, mut interval) = (Vec::new(), None);
         for given in std::mem::take(&mut elections.given) {
             let mut configuration = Configuration::of_look(given);
-            let component = configuration.component_on(&shared, clock).await.map_err(fail)?;
+            let reached = Arc::new(configuration.reach(&shared));
             interval = configuration.duration(&INTERVAL);
             elections.complain(std::mem::take(&mut configuration.complaints));
-            let (election, component) = (configuration.election(), Arc::new(component));
-            each.push(Subject { election, configuration, component });
+            each.push(Subject { election: configuration.election(), configuration, reached });
         }
         if !elections.complaints.is_empty() {
             return Err(complain(&elections.complaints, json));

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock};
-use tenure::component::ElectionComponent;
+use tenure::election::Election;
 use tenure_core::Zone;
 use tokio::select;
 use tokio::task::JoinSet;
@@ -31,7 +31,7 @@ const SPREAD: Duration = Duration::from_millis(20);
 pub(super) async fn watch(line: &CommandLine) -> CommandResult {
     let mut signals = Signals::new().map_err(fail)?;
     let clock = BootClock::new();
-    let Subjects { each, json, interval, .. } = Subjects::of(line, &clock).await?;
+    let Subjects { each, json, interval, .. } = Subjects::of(line, &clock)?;
     if each.is_empty() {
         // Which would never change.
         let problem = "the list has no names, so there is no election to watch";
@@ -49,35 +49,32 @@ pub(super) async fn watch(line: &CommandLine) -> CommandResult {
         // Not all of them in the same moment.
         let begin = clock.now() + SPREAD * u32::try_from(number).unwrap_or(u32::MAX);
         let begin = begin.min(clock.now() + interval);
-        watchers.spawn(look_on(subject.component, clock.clone(), begin, interval, page));
+        watchers.spawn(look_on(subject.reached, clock.clone(), begin, interval, page));
     }
     select! {
-        told = watchers.join_next() => match told {
-            Some(Ok(Err(error))) => Err(fail(error)),
-            // The reader has seen enough.
-            _ => Ok(ExitCode::SUCCESS),
-        },
-        _ = signals.next() => Ok(ExitCode::SUCCESS),
+        // The reader has seen enough.
+        _ = watchers.join_next() => {}
+        _ = signals.next() => {}
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Until nobody reads any more, or nothing can be written.
 async fn look_on(
-    component: Arc<ElectionComponent>,
+    election: Arc<Election>,
     clock: BootClock,
     begin: Duration,
     interval: Duration,
     page: Page,
-) -> Result<(), String> {
+) {
     let mut watcher = Watcher::default();
     clock.sleep_until(begin).await;
     loop {
         let began = clock.now();
-        let seen = component.inspect().await.map_err(|error| error.to_string())?;
-        for change in watcher.see(seen) {
+        for change in watcher.see(election.inspect().await) {
             if let Err(error) = page.write(&change, watcher.zone()) {
                 unwritten(&error);
-                return Ok(());
+                return;
             }
         }
         clock.sleep_until(began + interval).await;

@@ -1,5 +1,4 @@
 use super::*;
-use crate::component::Engine;
 use crate::contract::Timestamp;
 use crate::handler;
 use crate::settings::Variables;
@@ -47,12 +46,12 @@ async fn a_share_that_cannot_read_of_a_coordinator_waits_and_says_why() {
         .with("TENURE_ELECTION", "jobs/orders")
         .with("TENURE_NAME", "ada")
         .with("AZURE_STORAGE_CONNECTION_STRING", nobody);
-    let component = ElectionComponent::new(&Engine::new().unwrap(), settings, &clock).unwrap();
-    component.check().await.unwrap();
+    let election = Election::new(settings, &clock);
+    election.check().unwrap();
     let events = Arc::new(Mutex::new(Vec::new()));
     let reported = events.clone();
     let work = handler::from_fn(|_, _| async { panic!("it works") });
-    let share = OfShare::new(Part { index: 0, count: 2 }, work, Arc::new(component))
+    let share = OfShare::new(Part { index: 0, count: 2 }, work, Arc::new(election))
         .on_event(move |event| reported.lock().unwrap().push(event));
     let lease = Deadline::new(clock.reading(), Duration::MAX);
     let ended = timeout(READ_AGAIN * 7 / 2, share.on_tick(turn(), lease)).await;

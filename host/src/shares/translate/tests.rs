@@ -46,11 +46,15 @@ fn of(ask: &Ask, outcome: Outcome) -> Answer {
 #[test]
 fn each_is_about_the_blobs_of_the_protocol() {
     let text = |request: &Request| match request {
-        Request::Read((suffix, unless)) => format!("read {suffix} unless {unless:?}"),
+        Request::Read { suffix, unless } => {
+            format!("read {suffix} unless {:?}", unless.as_ref().map(|ETag(tag)| tag))
+        }
         Request::Write(Write { suffix, content, metadata, over }) => {
             format!("write {suffix} {content:?} {metadata:?} over {over:?}")
         }
-        Request::Delete((suffix, tag)) => format!("delete {suffix} {tag:?}"),
+        Request::Delete { suffix, tag } => {
+            format!("delete {suffix} {:?}", tag.as_ref().map(|ETag(tag)| tag))
+        }
         Request::List(suffix) => format!("list {suffix}"),
     };
     let one = |ask: &Ask| requests(ask, "a.d/ä").iter().map(text).collect::<Vec<_>>().join("; ");
@@ -60,9 +64,9 @@ fn each_is_about_the_blobs_of_the_protocol() {
     assert_eq!(one(&Ask::ReadPlan(None)), "read plan unless None");
     assert_eq!(one(&Ask::ReadPlan(Some(tag()))), r#"read plan unless Some("\"1\"")"#);
     let sent = one(&Ask::Sign(sign("ada", 2, Some(9))));
-    let expected = r#"write member.ada "" [("tenureweight", "2"), ("tenureinterval", "5000"), ("tenuremaxshares", "9")] over Over::Anything"#;
+    let expected = r#"write member.ada "" [("tenureweight", "2"), ("tenureinterval", "5000"), ("tenuremaxshares", "9")] over Anything"#;
     assert_eq!(sent, expected);
-    for (over, how) in [(None, "Over::Nothing"), (Some(tag()), r#"Over::This("\"1\"")"#)] {
+    for (over, how) in [(None, "Nothing"), (Some(tag()), r#"This(ETag("\"1\""))"#)] {
         let sent = one(&Ask::WritePlan(plan(), over));
         assert!(
             sent.starts_with("write plan \"{") && sent.ends_with(&format!("over {how}")),
@@ -70,14 +74,14 @@ fn each_is_about_the_blobs_of_the_protocol() {
         );
     }
     let closed = |index| {
-        format!(r#"write share.2.{index}-of-4 "" [("tenureformat", "closed")] over Over::Anything"#)
+        format!(r#"write share.2.{index}-of-4 "" [("tenureformat", "closed")] over Anything"#)
     };
     assert_eq!(one(&close()), format!("{}; {}", closed(0), closed(3)));
 }
 
 #[test]
 fn what_was_done_is_told() {
-    let written = || Ok(Done::Written("\"2\"".to_owned()));
+    let written = || Ok(Done::Written(ETag("\"2\"".to_owned())));
     let new = || Tag("\"2\"".to_owned());
     assert_eq!(of(&Ask::Sign(sign("ada", 1, None)), written()), Answer::Signed(new()));
     for gone in [Done::Deleted, Done::Missing] {
@@ -95,23 +99,23 @@ fn a_plan_is_read_as_it_was_written() {
     let Request::Write(sent) = requests(&Ask::WritePlan(plan(), None), "ada").remove(0) else {
         panic!("no write");
     };
-    let read = Ok(Done::Content((sent.content, "\"2\"".to_owned())));
+    let read = Ok(Done::Content(sent.content, ETag("\"2\"".to_owned())));
     assert_eq!(of(&Ask::ReadPlan(None), read), Answer::Plan(plan(), Tag("\"2\"".to_owned())));
-    let foreign = Ok(Done::Content(("<html>".to_owned(), "\"2\"".to_owned())));
+    let foreign = Ok(Done::Content("<html>".to_owned(), ETag("\"2\"".to_owned())));
     let (told, unread) = answer(&Ask::ReadPlan(None), "ada", vec![foreign]);
     assert_eq!(told, Answer::Unknown);
     assert!(unread.unwrap().detail.contains("the plan of the shares cannot be read"));
     // Of so many shares a leader would make 34 GB.
     let huge = r#"{"term":7,"version":3,"split":1,"members":[],"shares":[null],"next":4294967295}"#;
-    let huge = Ok(Done::Content((huge.to_owned(), "\"2\"".to_owned())));
+    let huge = Ok(Done::Content(huge.to_owned(), ETag("\"2\"".to_owned())));
     let (told, unread) = answer(&Ask::ReadPlan(None), "ada", vec![huge]);
     assert_eq!(told, Answer::Unknown);
     assert!(unread.unwrap().detail.contains("no leader writes such a plan"));
 }
 
 fn blob(suffix: &str, metadata: Vec<(String, String)>) -> ListedBlob {
-    let (suffix, tag) = (suffix.to_owned(), "\"1\"".to_owned());
-    ListedBlob { suffix, tag, age: 4_000_000_000, metadata }
+    let (suffix, tag) = (suffix.to_owned(), ETag("\"1\"".to_owned()));
+    ListedBlob { suffix, tag, age: Duration::from_secs(4), metadata }
 }
 
 #[test]
@@ -202,7 +206,7 @@ fn unknown_stays_unknown_and_refused_stays_refused() {
 #[test]
 fn only_shares_that_were_written_to_are_closed() {
     let Ask::Close { shares, .. } = close() else { panic!("another one") };
-    let written = || Ok(Done::Written("\"2\"".to_owned()));
+    let written = || Ok(Done::Written(ETag("\"2\"".to_owned())));
     for (outcome, first) in [
         (written(), true),
         (Ok(Done::Declined), false),

@@ -1,13 +1,13 @@
-//! What is kept beside an election for its shares, by the component that ships.
+//! What is kept beside an election for its shares.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use tenure::clock::{BootClock, Clock};
-use tenure::component::{ElectionComponent, Engine};
 use tenure::contract::{Event, LeaseState, Report, Request, Role};
 use tenure::egress::Authorities;
+use tenure::election::Election;
 use tenure::program::http::{self, Clients};
 use tenure::program::shares::SharesStore;
 use tenure::settings::{Variables, names};
@@ -22,13 +22,13 @@ use uuid::Uuid;
 
 /// One election of a process, without a runner.
 struct Candidate {
-    component: Arc<ElectionComponent>,
+    election: Arc<Election>,
     clock: BootClock,
     report: Option<Report>,
 }
 
 impl Candidate {
-    async fn of(connection_string: &str, election: &str) -> Self {
+    fn of(connection_string: &str, election: &str) -> Self {
         let clock = BootClock::new();
         let settings = Variables::new()
             .with(names::CONNECTION_STRING, connection_string)
@@ -39,19 +39,18 @@ impl Candidate {
             .with(names::LEASE, "60s")
             .with(names::REQUEST_TIMEOUT, "15s")
             .with(names::EVERY, "1h");
-        let engine = Engine::with_cache(None).unwrap();
-        let component = ElectionComponent::new(&engine, settings, &clock).unwrap();
-        component.check().await.unwrap();
-        Self { component: Arc::new(component), clock, report: None }
+        let election = Election::new(settings, &clock);
+        election.check().unwrap();
+        Self { election: Arc::new(election), clock, report: None }
     }
 
     fn shares(&self, member: &str) -> SharesStore {
-        SharesStore::of(self.component.clone(), member)
+        SharesStore::of(self.election.clone(), member)
     }
 
     async fn step(&mut self, event: Option<Event>) -> &Report {
         let state = self.report.as_ref().map(|report| &report.state);
-        let report = self.component.step(state, self.clock.now(), event).await.unwrap();
+        let report = self.election.step(state, self.clock.now(), event).await;
         assert_eq!(report.problems, []);
         self.report.insert(report)
     }
@@ -74,7 +73,7 @@ fn sign(member: &str) -> Sign {
 }
 
 async fn ask(store: &SharesStore, ask: &Ask) -> Answer {
-    let told = store.ask(ask).await.unwrap();
+    let told = store.ask(ask).await;
     assert_eq!(told.problem, None, "{ask:?}");
     told.answer
 }
@@ -102,7 +101,7 @@ async fn write(store: &SharesStore, plan: &Plan, over: Option<Tag>) -> Tag {
 }
 
 async fn signs_come_and_go(store: Store) {
-    let mut candidate = Candidate::of(&store.connection_string(), &coordinating()).await;
+    let mut candidate = Candidate::of(&store.connection_string(), &coordinating());
     let (ada, ben) = (candidate.shares("ada"), candidate.shares("ä/ben."));
     // There is no container yet.
     assert_eq!(ask(&ada, &Ask::Sign(sign("ada"))).await, Answer::Refused);
@@ -129,7 +128,7 @@ async fn signs_come_and_go(store: Store) {
 }
 
 async fn signs_age_by_the_clock_of_the_store(store: Store) {
-    let mut candidate = Candidate::of(&store.connection_string(), &coordinating()).await;
+    let mut candidate = Candidate::of(&store.connection_string(), &coordinating());
     candidate.step(None).await;
     let ada = candidate.shares("ada");
     let oldest = async || match ask(&ada, &Ask::List).await {
@@ -151,7 +150,7 @@ async fn signs_age_by_the_clock_of_the_store(store: Store) {
     }
 }
 
-/// As a supervisor sends it, which has neither a credential nor a component.
+/// As a supervisor sends it, which has no credential.
 async fn send(request: Request) -> u16 {
     let clients = Arc::new(Clients::for_component(Authorities::default()));
     let request = tenure::contract::to_http(&request).unwrap();
@@ -160,13 +159,13 @@ async fn send(request: Request) -> u16 {
 }
 
 async fn a_last_will_deletes_one_sign(store: Store) {
-    let mut candidate = Candidate::of(&store.connection_string(), &coordinating()).await;
+    let mut candidate = Candidate::of(&store.connection_string(), &coordinating());
     candidate.step(None).await;
     let (ada, ben) = (candidate.shares("ä/ada."), candidate.shares("ben"));
     let first = signed(&ada, "ä/ada.").await;
-    let of_first = ada.prepare(&first).await.unwrap().unwrap();
+    let of_first = ada.deletion(&first).unwrap();
     let second = signed(&ada, "ä/ada.").await;
-    let of_second = ada.prepare(&second).await.unwrap().unwrap();
+    let of_second = ada.deletion(&second).unwrap();
     signed(&ben, "ben").await;
     assert_eq!(signs(&ben).await.len(), 2, "nothing was sent");
     assert_eq!(send(of_first).await, 412, "it is another one");
@@ -184,7 +183,7 @@ async fn a_last_will_deletes_one_sign(store: Store) {
 }
 
 async fn one_plan_is_written_over_what_was_read(store: Store) {
-    let mut candidate = Candidate::of(&store.connection_string(), &coordinating()).await;
+    let mut candidate = Candidate::of(&store.connection_string(), &coordinating());
     candidate.step(None).await;
     let (ada, ben) = (candidate.shares("ada"), candidate.shares("ben"));
     assert_eq!(ask(&ada, &Ask::ReadPlan(None)).await, Answer::NoPlan);
@@ -203,7 +202,7 @@ async fn one_plan_is_written_over_what_was_read(store: Store) {
 }
 
 async fn a_list_has_more_than_one_page(store: Store) {
-    let mut candidate = Candidate::of(&store.connection_string(), &coordinating()).await;
+    let mut candidate = Candidate::of(&store.connection_string(), &coordinating());
     candidate.step(None).await;
     let mut expected = (0..1001).map(|number| format!("m-{number}")).collect::<Vec<_>>();
     let ada = candidate.shares("ada");
@@ -223,7 +222,7 @@ async fn a_list_has_more_than_one_page(store: Store) {
 async fn a_lease_on_the_plan_or_on_a_sign_is_reported() {
     let store = Store::embedded().await.unwrap();
     let (connection_string, coordinating) = (store.connection_string(), coordinating());
-    let mut candidate = Candidate::of(&connection_string, &coordinating).await;
+    let mut candidate = Candidate::of(&connection_string, &coordinating);
     candidate.step(None).await;
     let ada = candidate.shares("ada");
     let plan = Plan::first(2);
@@ -237,7 +236,7 @@ async fn a_lease_on_the_plan_or_on_a_sign_is_reported() {
         let blob = format!("{coordinating}.{suffix}");
         let outsider = Outsider::new(&connection_string, &blob);
         outsider.acquire_forever().await.unwrap();
-        let told = ada.ask(&ask).await.unwrap();
+        let told = ada.ask(&ask).await;
         assert_eq!(told.answer, Answer::Refused);
         let problem = told.problem.expect("it is reported");
         let expected = format!("another program holds a lease on the blob that has .{suffix} ");
@@ -250,42 +249,42 @@ async fn a_lease_on_the_plan_or_on_a_sign_is_reported() {
 async fn a_holder_whose_lease_is_broken_is_named_and_renews_no_more() {
     let store = Store::embedded().await.unwrap();
     let (connection_string, coordinating) = (store.connection_string(), coordinating());
-    let mut candidate = Candidate::of(&connection_string, &coordinating).await;
+    let mut candidate = Candidate::of(&connection_string, &coordinating);
     candidate.step(None).await;
     let share = Share { split: 1, index: 1 };
     let election = format!("{coordinating}.{}", share.suffix(2));
-    let mut holder = Candidate::of(&connection_string, &election).await;
+    let mut holder = Candidate::of(&connection_string, &election);
     holder.lead().await;
-    let told = candidate.shares("ben").ask(&Ask::Break { share, of: 2 }).await.unwrap();
+    let told = candidate.shares("ben").ask(&Ask::Break { share, of: 2 }).await;
     assert_eq!(told.answer, Answer::Done);
     let problem = told.problem.expect("it is reported");
     let expected = "share 1 of 2 is held by ada, which does not give it up";
     assert!(problem.detail.starts_with(expected), "{}", problem.detail);
-    let seen = holder.component.inspect().await.unwrap().unwrap();
+    let seen = holder.election.inspect().await.unwrap();
     assert_eq!(seen.lease, LeaseState::Breaking);
 }
 
 async fn what_is_held_is_not_closed(store: Store) {
     let (connection_string, coordinating) = (store.connection_string(), coordinating());
-    let mut candidate = Candidate::of(&connection_string, &coordinating).await;
+    let mut candidate = Candidate::of(&connection_string, &coordinating);
     candidate.step(None).await;
     let ada = candidate.shares("ada");
     let (free, held) = (Share { split: 1, index: 0 }, Share { split: 1, index: 1 });
     let close = Ask::Close { shares: vec![free, held], of: 2 };
     let mut holder =
-        Candidate::of(&connection_string, &format!("{coordinating}.{}", held.suffix(2))).await;
+        Candidate::of(&connection_string, &format!("{coordinating}.{}", held.suffix(2)));
     holder.lead().await;
     assert_eq!(ask(&ada, &close).await, Answer::Closed(vec![free]));
     assert_eq!(holder.step(Some(Event::Leave(None))).await.role, Role::Left);
     assert_eq!(ask(&ada, &close).await, Answer::Closed(vec![free, held]));
     for share in [free, held] {
         let election = format!("{coordinating}.{}", share.suffix(2));
-        let mut late = Candidate::of(&connection_string, &election).await;
+        let mut late = Candidate::of(&connection_string, &election);
         for _ in 0..3 {
             let role = &late.step(None).await.role;
             assert!(!matches!(role, Role::Leading(_)), "{role:?}");
         }
-        let looked = late.component.inspect().await.unwrap().unwrap_err();
+        let looked = late.election.inspect().await.unwrap_err();
         assert!(looked.detail.contains("is closed for good"), "{}", looked.detail);
     }
 }
@@ -322,9 +321,9 @@ async fn a_sign_without_an_answer_is_given_up_when_the_next_one_is_due() {
     let connection_string = format!(
         "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={key};BlobEndpoint={endpoint};"
     );
-    let candidate = Candidate::of(&connection_string, &coordinating()).await;
+    let candidate = Candidate::of(&connection_string, &coordinating());
     let sign = Sign { pace: Pace::of(Duration::from_secs(3)), ..sign("ada") };
-    let told = candidate.shares("ada").ask(&Ask::Sign(sign)).await.unwrap();
+    let told = candidate.shares("ada").ask(&Ask::Sign(sign)).await;
     assert_eq!(told.answer, Answer::Unknown);
     // Who waits for the time-out of other requests says that the account "did not answer in time".
     assert!(told.problem.unwrap().detail.contains("given up"));
@@ -377,34 +376,34 @@ needs!(Node => async fn a_share_that_is_held_is_not_closed_in_azurite);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_not_list_is_told_what_it_takes() {
     let (store, coordinating) = (Store::embedded().await.unwrap(), coordinating());
-    let mut candidate = Candidate::of(&store.connection_string(), &coordinating).await;
+    let mut candidate = Candidate::of(&store.connection_string(), &coordinating);
     candidate.step(None).await;
     let container = coordinating.split_once('/').unwrap().0.to_owned();
     let allowed = |letters| {
         with_sas(&store.connection_string(), Scope::Container(container.clone()), letters)
     };
-    let may_not = Candidate::of(&allowed("rcwd"), &coordinating).await.shares("ada");
+    let may_not = Candidate::of(&allowed("rcwd"), &coordinating).shares("ada");
     signed(&may_not, "ada").await;
-    let told = may_not.ask(&Ask::List).await.unwrap();
+    let told = may_not.ask(&Ask::List).await;
     assert_eq!(told.answer, Answer::Refused);
     let problem = told.problem.unwrap().detail;
     assert!(
         problem.contains("list blobs") && problem.contains("it needs a SAS with l"),
         "{problem}"
     );
-    let may = Candidate::of(&allowed("rcwdl"), &coordinating).await.shares("ada");
+    let may = Candidate::of(&allowed("rcwdl"), &coordinating).shares("ada");
     assert_eq!(signs(&may).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_knows_what_became_of_what_was_not_answered() {
     let store = Store::embedded().await.unwrap();
-    let mut candidate = Candidate::of(&store.connection_string(), &coordinating()).await;
+    let mut candidate = Candidate::of(&store.connection_string(), &coordinating());
     candidate.step(None).await;
     let ada = candidate.shares("ada");
     let stopped = store.stop().await.unwrap();
     for asked in [Ask::Sign(sign("ada")), Ask::TakeBack, Ask::ReadPlan(None), Ask::List] {
-        let told = ada.ask(&asked).await.unwrap();
+        let told = ada.ask(&asked).await;
         assert_eq!(told.answer, Answer::Unknown, "{asked:?}");
         assert!(told.problem.is_some(), "{asked:?}");
     }

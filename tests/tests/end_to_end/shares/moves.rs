@@ -7,6 +7,7 @@ use std::time::Duration;
 use tenure::clock::BootClock;
 use tenure::component::{ElectionComponent, Engine};
 use tenure::contract::Problem;
+use tenure::election::Election;
 use tenure::handler;
 use tenure::program::shares::SharesStore;
 use tenure::runner::Event;
@@ -151,8 +152,7 @@ impl Scene {
 
     async fn start(&self, name: &'static str, shares: u32) -> Member {
         let clock = BootClock::new();
-        let shares =
-            Shares::new(&self.component, &clock, self.settings(name), shares).await.unwrap();
+        let shares = Shares::new(&self.component, &clock, self.settings(name), shares).unwrap();
         let judge = self.judge.clone();
         let told = move |part, event| {
             if let Event::Problem { .. } = event {
@@ -179,9 +179,9 @@ impl Scene {
     /// What a command does.
     async fn reshare(&self, shares: u32) {
         let settings = Variables::from(self.settings("command")).with(names::NAME, "command");
-        let component = self.component.for_candidate(settings, &BootClock::new());
-        component.check().await.unwrap();
-        let store = SharesStore::of(Arc::new(component), "command");
+        let election = Election::new(settings, &BootClock::new());
+        election.check().unwrap();
+        let store = SharesStore::of(Arc::new(election), "command");
         let Answer::Plan(plan, tag) = ask(&store, Ask::ReadPlan(None)).await else {
             panic!("no plan")
         };
@@ -191,7 +191,7 @@ impl Scene {
 }
 
 async fn ask(store: &SharesStore, ask: Ask) -> Answer {
-    let told = store.ask(&ask).await.unwrap();
+    let told = store.ask(&ask).await;
     assert_eq!(told.problem, None::<Problem>);
     told.answer
 }

@@ -4,12 +4,11 @@
 mod show;
 
 use super::subjects::{AT_ONCE, Subject};
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 pub(super) use show::{as_json, as_text};
 use std::collections::BTreeMap;
-use tenure::clock::BootClock;
-use tenure::component::{CheckError, ComponentError, ElectionComponent};
-use tenure::contract::{Problem, ProblemClass, Timestamp};
+use tenure::contract::{Complaint, Problem, ProblemClass, Timestamp};
+use tenure::election::Election;
 use tenure::program::shares::{Answer, Ask, Candidate, Plan, SharesStore, Sign};
 use tenure::settings::{Variables, names};
 
@@ -140,13 +139,13 @@ impl Shares {
 }
 
 /// Reads the plan, the members' signs of life, and the records of the shares.
-pub(super) async fn read(subject: &Subject) -> Result<Result<Shares, Problem>, ComponentError> {
-    let store = SharesStore::of(subject.component.clone(), String::new());
+pub(super) async fn read(subject: &Subject) -> Result<Shares, Problem> {
+    let store = SharesStore::of(subject.reached.clone(), String::new());
     let mut shares = Shares::default();
     for ask in [Ask::ReadPlan(None), Ask::List] {
-        let response = store.ask(&ask).await?;
+        let response = store.ask(&ask).await;
         if let Some(problem) = response.problem {
-            return Ok(Err(problem));
+            return Err(problem);
         }
         match response.answer {
             Answer::Plan(plan, _) => shares.plan = Some(plan),
@@ -159,10 +158,9 @@ pub(super) async fn read(subject: &Subject) -> Result<Result<Shares, Problem>, C
     }
     if let Some(plan) = shares.plan.as_ref().filter(|plan| plan.count() <= MOST_READ) {
         let settings = &subject.configuration.settings;
-        shares.records =
-            Some(records(&subject.election, plan, settings, &subject.component).await?);
+        shares.records = Some(records(&subject.election, plan, settings, &subject.reached).await);
     }
-    Ok(Ok(shares))
+    Ok(shares)
 }
 
 /// Reads the record of each share's election. `settings` are for the coordinating election.
@@ -170,28 +168,23 @@ async fn records(
     coordinating: &str,
     plan: &Plan,
     settings: &Variables,
-    component: &ElectionComponent,
-) -> Result<Vec<Record>, ComponentError> {
-    let clock = BootClock::new();
+    reached: &Election,
+) -> Vec<Record> {
     let each = plan.all().map(|share| {
         let election = Candidate::of(share, plan.count()).election(coordinating);
         let settings = settings.clone().with(names::ELECTION, election);
-        record(component.for_candidate(settings, &clock), plan.next.is_some())
+        record(reached.with_settings(settings), plan.next.is_some())
     });
-    stream::iter(each).buffered(AT_ONCE).try_collect().await
+    stream::iter(each).buffered(AT_ONCE).collect().await
 }
 
 /// Reads that of one.
-async fn record(component: ElectionComponent, closing: bool) -> Result<Record, ComponentError> {
-    match component.check().await {
-        Ok(_) => {}
-        Err(CheckError::Component(error)) => return Err(error),
-        Err(error) => {
-            let detail = error.to_string().trim_end().to_owned();
-            return Ok(Err(Problem { class: ProblemClass::Configuration, detail }));
-        }
+async fn record(election: Election, closing: bool) -> Record {
+    if let Err(complaints) = election.check() {
+        let detail = Complaint::sentences(&complaints);
+        return Err(Problem { class: ProblemClass::Configuration, detail });
     }
-    Ok(match component.inspect().await? {
+    match election.inspect().await {
         Ok(snapshot) => Ok(snapshot.leader().map(|leader| Holder {
             name: leader.name.clone(),
             term: leader.term,
@@ -201,7 +194,7 @@ async fn record(component: ElectionComponent, closing: bool) -> Result<Record, C
         // It is closed: nobody leads with a record that candidates cannot read.
         Err(Problem { class: ProblemClass::UnusableBlob, .. }) if closing => Ok(None),
         Err(problem) => Err(problem),
-    })
+    }
 }
 
 #[cfg(test)]
