@@ -46,8 +46,6 @@ pub(super) struct Front {
 /// A candidate that contends as soon as it is told to.
 pub(super) struct Candidacy {
     elector: ElectionComponent,
-    /// For reads beside its steps.
-    reached: Election,
     handler: Box<dyn Handler>,
     grace: Option<Duration>,
     ready_cmd: Option<String>,
@@ -72,8 +70,9 @@ pub(super) struct Candidacy {
     orders: mpsc::Receiver<Order>,
     /// Its election is the coordinating one: the work is split into shares.
     pub coordination: Option<Coordination>,
-    /// True if it runs all of the work when it leads: its work is not split.
-    runs_all: bool,
+    /// Lists the members with shares while it leads, since it runs all of the work then. None: its work is split, or it
+    /// observes.
+    lists_members: Option<Election>,
 }
 
 /// What the coordinating candidate needs for the shares that the work is split into.
@@ -190,6 +189,7 @@ impl Candidacy {
             handler = Box::new(OfShare::new(*part, handler, Arc::new(coordinating)));
         }
         let runs_all = coordination.is_none() && configuration.part.is_none() && !observes;
+        let lists_members = if runs_all { Some(reach(settings)?) } else { None };
         let log = log.in_zone(zone_in(read.agenda.schedule.as_ref()));
         Ok(Some(Self {
             settings: read,
@@ -197,7 +197,6 @@ impl Candidacy {
             credential: credential.concat().trim_start_matches(CREDENTIAL).to_owned(),
             origins: needs.origins,
             elector,
-            reached: reach(settings)?,
             handler,
             grace: grace.or(work.grace),
             ready: watch::Sender::new(ready_cmd.is_none()),
@@ -211,7 +210,7 @@ impl Candidacy {
             order,
             orders,
             coordination,
-            runs_all,
+            lists_members,
         }))
     }
 
@@ -273,8 +272,8 @@ impl Candidacy {
         let handler = witness.around(self.handler);
         let mut beside = JoinSet::new();
         let leads = watch::Sender::new(None);
-        if self.runs_all {
-            let election = Arc::new(self.reached);
+        if let Some(election) = self.lists_members {
+            let election = Arc::new(election);
             let (tell, order) = (noted.clone(), self.order.clone());
             let poll = self.settings.timings.poll;
             let events = move |event| tell.event(&event);

@@ -37,8 +37,8 @@ pub(super) struct Shared {
     pub engine: Engine,
     pub clock: BootClock,
     component: ElectionComponent,
+    /// For requests beside the steps of candidates: they share its connections.
     election: Election,
-    /// The one that the candidates will be on.
     /// What settings are called, where that is the same for all.
     vocabulary: OnceLock<Vocabulary>,
 }
