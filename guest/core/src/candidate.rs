@@ -309,7 +309,7 @@ impl<'s> Step<'s> {
             },
             ending: context.effects.ending,
             renewed: context.effects.gained == Some(Gained::Renewal),
-            // Whoever drives the step signs them, after its report.
+            // The driver signs these two, when the report is there.
             last_will: None,
             background: None,
             wind_down: winds_down(phase.hold(), context),

@@ -201,7 +201,7 @@ macro_rules! convert_contract {
 
 pub use convert_contract as convert;
 
-/// What the macro takes from the standard library, also where that is `core` and `alloc`.
+/// Names that the macro needs, for crates with and without the standard library.
 #[doc(hidden)]
 pub mod parts {
     pub use core::mem::take;

@@ -31,7 +31,7 @@ use tenure_azure::operation::{ETag, Operation};
 use tenure_azure::request;
 use tenure_base::prelude::*;
 
-/// As many bytes of a body are enough for every answer that is read to its end. It is, so that the
+/// The most bytes of a body, but for contents and lists. Every answer is shorter, so it is read to its end, and the
 /// connection can be used again.
 pub const MOST_BODY: usize = 64 * 1024;
 
@@ -41,17 +41,17 @@ const MOST_CONTENT: usize = 4 * 1024 * 1024;
 /// The longest break period, in seconds (Lease Blob, REST reference).
 const LONGEST_BREAK: u64 = 60;
 
-/// A request outside an election is sent so often: when the first two were refused for the clock and for the
+/// The most tries of a request outside an election: when the first two were refused for the clock and for the
 /// first key, a third can be right.
 const MOST_TRIES: u32 = 3;
 
-/// So many pages of a list are read: that is more blobs than any plan could name.
+/// The most pages of a list: they hold more blobs than a plan can name.
 const MOST_PAGES: u32 = 100;
 
-/// Of several commands that write at a time one is done in each round.
+/// The most rounds of a command: of several that write at a time, one succeeds in each.
 const MOST_ROUNDS: u32 = 12;
 
-/// What a driver needs.
+/// A transport, clocks and random numbers, for the driver.
 pub trait Surroundings {
     /// The time, by a clock that never goes back. In a step it counts on from `elapsed`.
     fn now(&self) -> Moment;
@@ -74,7 +74,7 @@ pub trait Surroundings {
     fn prepare(&self, _: &mut Operation) {}
 }
 
-/// The dice of surroundings.
+/// Draws from the random numbers of surroundings.
 pub struct Dice<'a, S>(pub &'a S);
 
 impl<S: Surroundings> Chance for Dice<'_, S> {
