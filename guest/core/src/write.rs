@@ -76,13 +76,18 @@ impl Write {
     /// Begins again with what a read found on the blob.
     pub fn begin_again(&mut self, found: Option<Box<Record>>, etag: ETag, now: Moment) {
         self.record.unknown = found.map(|found| found.unknown).unwrap_or_default();
-        self.etag = etag;
-        self.doubt = None;
-        self.pace.next = now;
+        self.try_again(etag, now);
         if let Some(beat) = &mut self.record.beat {
             // An earlier try may still be applied, and is not to be taken for the next one.
             beat.number += 1;
         }
+    }
+
+    /// Tries again on the blob that has this tag now.
+    pub fn try_again(&mut self, etag: ETag, now: Moment) {
+        self.etag = etag;
+        self.doubt = None;
+        self.pace.next = now;
     }
 
     fn in_doubt(&mut self, sent: Moment) -> Progress {

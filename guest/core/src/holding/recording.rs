@@ -25,7 +25,7 @@ use super::super::write::{Progress, Write};
 use super::{end, lose, unless_stalled};
 use crate::mutants::{self, mutant};
 use tenure_azure::metadata::Metadata;
-use tenure_azure::operation::ETag;
+use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
 /// A turn's outcome is written by itself when the next claim, on which it could ride, is further away than
@@ -239,10 +239,19 @@ fn decide(hold: &mut Hold, context: &mut Context<'_>) {
 pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Context<'_>) -> Phase {
     let now = context.now;
     let Some(mut write) = hold.write.take() else { return Phase::Holding(hold) };
+    let is_read = matches!(answered.operation, Operation::Read { .. });
     match write.answered(answered.answer(), answered.sent) {
         Progress::Done(_, _) if now >= hold.valid_until => {
             // Too late: it does not resurrect the leadership.
             return end(&hold, EndingReason::ValidityEnded, context);
+        }
+        // Nothing new was to be on record, and a read shows what was there before: that does not tell that a write got
+        // through.
+        Progress::Done(etag, _)
+            if is_read && !hold.outcome_unwritten && hold.record.shows(&write.record) =>
+        {
+            hold.etag = etag.clone();
+            write.try_again(etag, now);
         }
         Progress::Done(etag, sent) => {
             hold.etag = etag;

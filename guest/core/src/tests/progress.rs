@@ -34,6 +34,28 @@ fn a_leader_whose_writes_are_refused_makes_way_for_another_one() {
 }
 
 #[test]
+fn a_read_of_what_was_on_record_before_does_not_tell_that_a_write_got_through() {
+    let mut candidate = Candidate::new(SLOTS);
+    candidate.lead();
+    let on_record = written(&candidate.asked[2]).write();
+    candidate.now += seconds(10);
+    // A slot is due, until the service's clock turns out to have been set back: what is left to be written then is on
+    // record already.
+    for _ in 0..20 {
+        let report = candidate.step(None, |o, at| match o {
+            Operation::WriteMetadata { .. } => refusal(o, at, 403, "AuthorizationFailure"),
+            Operation::Read { .. } => seen(o, at - seconds(40), "leased", &on_record),
+            _ => available(o, at - seconds(40)),
+        });
+        if let Some(ending) = report.ending {
+            return assert_eq!(ending.reason, EndingReason::WorkFailed);
+        }
+        candidate.now += seconds(3);
+    }
+    panic!("it leads for ever");
+}
+
+#[test]
 fn one_that_is_alone_stays_out_longer_each_time() {
     let mut world = at_work(&[]);
     world.refuses = Box::new(|_, operation| {
