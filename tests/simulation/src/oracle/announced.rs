@@ -50,15 +50,18 @@ pub fn announcements(history: &History) -> Vec<Violation> {
                 }
                 of.answered(number);
             }
-            // Nobody leads any more who could give it the lease.
-            What::Answered(number, Answer { status: 412, code: NOBODY, .. }) => {
-                let of = &mut announced[history.asked[number].who];
-                of.at = None;
+            What::Answered(number, answer) => {
+                let asked = &history.asked[number];
+                let of = &mut announced[asked.who];
+                let no_blob =
+                    answer.status == 404 && matches!(asked.step, Step::Look | Step::ReadBack);
+                if no_blob || (answer.status, answer.code) == (412, NOBODY) {
+                    // Nobody leads any more who could give it the lease.
+                    of.at = None;
+                }
                 of.answered(number);
             }
-            What::Answered(number, _) | What::Failed(number) => {
-                announced[history.asked[number].who].answered(number);
-            }
+            What::Failed(number) => announced[history.asked[number].who].answered(number),
             What::Sent(number) => {
                 let asked = &history.asked[number];
                 let of = &mut announced[asked.who];

@@ -12,6 +12,7 @@ use super::super::fault::{Fault, Step};
 use super::super::history::{Answer, Entry, History, What, Who};
 use super::super::world::Millis;
 use super::{Violation, violation};
+use std::collections::BTreeMap;
 
 /// How long the runner tries to leave, and how long a follower tries to give back what it was perhaps given.
 const LEAVING: Millis = 10_000;
@@ -131,25 +132,39 @@ fn releases(history: &History) -> Vec<Violation> {
     let lives = history.lives.len();
     let mut open: Vec<Option<Release>> = vec![None; lives];
     let mut told = vec![None; lives];
-    let mut resumed: Vec<Option<Millis>> = vec![None; lives];
+    // When the store granted each lease last to the one that asked for it.
+    let mut granted: BTreeMap<u128, Millis> = BTreeMap::new();
+    // When each stood still last, or its clock was set forward.
+    let mut disturbed: Vec<Option<Millis>> = vec![None; lives];
     // The lease that each acquired last, or asked for.
     let mut own = vec![None; lives];
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
+        if let Some(asked) = history.carried_out(*what)
+            && let (Step::Acquire | Step::Renew, Some(lease)) = (asked.step, asked.lease)
+        {
+            granted.insert(lease, *at);
+        }
+        // Nothing is held any more by a lease that has run out.
+        let has_lease = |who: Who, release: Release| {
+            let granted = release.lease.and_then(|lease| granted.get(&lease));
+            let lasts =
+                granted.is_none_or(|granted| *at < granted + history.lives[who].periods.lease);
+            lasts && may_have_lease(history, who, release, *at)
+        };
         match *what {
             What::Sent(number) => {
                 let asked = &history.asked[number];
                 let who = asked.who;
                 if matches!(asked.step, Step::Release | Step::HandOver) {
                     let same = open[who].filter(|release| release.lease == asked.lease);
-                    // The candidate may have decided to release before its process was frozen.
+                    // The candidate may have decided to release before that, and counts the lease from then.
                     let lease = history.lives[who].periods.lease;
-                    let stood = resumed[who].is_some_and(|resumed| *at < resumed + lease);
-                    let sent = (!stood).then_some(*at);
+                    let recently = disturbed[who].is_some_and(|since| *at < since + lease);
+                    let sent = (!recently).then_some(*at);
                     open[who] = same.or(Some(Release { lease: asked.lease, sent }));
                 } else if matches!(asked.step, Step::Look | Step::Acquire | Step::Break) {
-                    let may_last = |release: Release| has_lease(history, who, release, *at);
-                    if open[who].take().is_some_and(may_last) {
+                    if open[who].take().is_some_and(|release| has_lease(who, release)) {
                         let what = format!("c{who} goes on, and its release was not answered");
                         violations.push(violation("give back", *at, what));
                     }
@@ -168,17 +183,20 @@ fn releases(history: &History) -> Vec<Violation> {
                 let Some(release) = open[who].take() else { continue };
                 let tries = if release.lease == own[who] { LEAVING } else { PERHAPS_OURS };
                 let excused = is_unable(history, who, *at) || gave_up(told[who], *at, tries);
-                if has_lease(history, who, release, *at) && !excused {
+                if has_lease(who, release) && !excused {
                     let what = format!("c{who} has left, and its release was not answered");
                     violations.push(violation("give back", *at, what));
                 }
             }
             What::SetForward(machine) => {
                 let there = |who: &Who| history.lives[*who].machine == machine;
-                (0..lives).filter(there).for_each(|who| excuse(&mut open[who]));
+                for who in (0..lives).filter(there) {
+                    excuse(&mut open[who]);
+                    disturbed[who] = Some(*at);
+                }
             }
             What::Paused(who) => excuse(&mut open[who]),
-            What::Resumed(who) => resumed[who] = Some(*at),
+            What::Resumed(who) => disturbed[who] = Some(*at),
             What::Killed(who) | What::Forgot(who) => open[who] = None,
             _ => {}
         }
@@ -193,8 +211,8 @@ fn excuse(release: &mut Option<Release>) {
     }
 }
 
-/// Returns true if the lease of a release may not have run out, by a clock that is 1 % fast.
-fn has_lease(history: &History, who: Who, release: Release, at: Millis) -> bool {
+/// Returns true if the lease of a release may not have run out, as its sender knows by a clock that is 1 % fast.
+fn may_have_lease(history: &History, who: Who, release: Release, at: Millis) -> bool {
     let lease = history.lives[who].periods.lease;
     release.sent.is_some_and(|sent| at + lease / 100 + LAST_WRITE < sent + lease)
 }

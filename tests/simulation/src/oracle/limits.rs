@@ -2,7 +2,7 @@
 //! through steps down, and a candidate whose work failed leaves the lease to the others for a while (protocol.md §5, §7.1).
 
 use super::super::fault::{Fault, Step};
-use super::super::history::{Entry, History, What, Who};
+use super::super::history::{Entry, History, What, Who, Written};
 use super::super::plan::{COOL_DOWN, LONGEST_COOL_DOWN};
 use super::super::world::Millis;
 use super::calm::{is_over, slowly};
@@ -59,12 +59,14 @@ fn turns(history: &History) -> Vec<Violation> {
 fn stalled(history: &History) -> Vec<Violation> {
     // When each leader sent the first claim or outcome that was not taken, and no write of it was taken since.
     let mut since: Vec<Option<Millis>> = vec![None; history.lives.len()];
+    let mut on_record: Option<&Written> = None;
     let mut violations = Vec::new();
     for Entry { at, what } in &history.entries {
         if let Some(asked) = history.carried_out(*what)
-            && asked.write.is_some()
+            && let Some(write) = &asked.write
         {
             since[asked.who] = None;
+            on_record = Some(write);
         }
         match *what {
             What::Sent(number) => {
@@ -73,9 +75,9 @@ fn stalled(history: &History) -> Vec<Violation> {
                 let most = slowly(2 * periods.lease) + 2 * periods.timeout + BACK_OFF;
                 let overdue = since[who].is_some_and(|since| *at > since + most);
                 match asked.step {
-                    // A write that names a successor looks like a claim, and is none.
+                    // A write of a successor or of a refusal alone looks like a claim or an outcome, and is none.
                     Step::Claim | Step::Outcome
-                        if asked.write.as_ref().is_some_and(|w| w.successor.is_none()) =>
+                        if asked.write.as_ref().map(of_turns) != on_record.map(of_turns) =>
                     {
                         _ = since[who].get_or_insert(*at);
                     }
@@ -88,6 +90,8 @@ fn stalled(history: &History) -> Vec<Violation> {
                     _ => {}
                 }
             }
+            // Its claim is on record: an earlier try of it was carried out after all.
+            What::TurnBegan { who, .. } => since[who] = None,
             // The candidate may have forgotten the write, or may not want it any more.
             What::Paused(who) | What::Killed(who) | What::Forgot(who) | What::Left(who) => {
                 since[who] = None;
@@ -99,6 +103,12 @@ fn stalled(history: &History) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// What a record tells of turns.
+fn of_turns(write: &Written) -> impl PartialEq + use<> {
+    let Written { slot, attempt, trigger, finished, done, failed, .. } = *write;
+    (slot, attempt, trigger, finished, done, failed)
 }
 
 /// A turn goes on as long as its leader leads on: a handover that failed takes nothing from it.

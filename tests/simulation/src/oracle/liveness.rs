@@ -339,27 +339,29 @@ fn nobody_after_the_calm(history: &History, wins: &[Win]) -> Option<Violation> {
     let index = history.entries.iter().position(|entry| entry.at >= at)?;
     let none = |what: &str| Some(violation("I6", at, what));
     let Some(win) = leader_at(wins, index) else { return none("nobody ever led") };
-    let mut held = None;
+    // Until when it leads by its lease, and once it has given that up, until when another one must lead.
+    let (mut leads, mut replaced) = (None, None);
     for entry in &history.entries[..index] {
         match entry.what {
-            What::Killed(who) | What::Left(who) if who == win.who => held = None,
+            What::Killed(who) | What::Left(who) if who == win.who => leads = None,
             _ => {}
         }
         let Some(asked) = history.carried_out(entry.what) else { continue };
         if asked.lease == win.lease {
-            held = match asked.step {
+            match asked.step {
                 Step::Acquire | Step::Renew => {
-                    Some(entry.at + history.lives[win.who].periods.lease)
+                    leads = Some(entry.at + history.lives[win.who].periods.lease);
                 }
                 // That another one leads in time is judged as after any release.
                 Step::Release | Step::HandOver | Step::Will => {
-                    Some(entry.at + next_leads_within(history, asked, at))
+                    leads = None;
+                    replaced = Some(entry.at + next_leads_within(history, asked, at));
                 }
-                _ => held,
-            };
+                _ => {}
+            }
         }
     }
-    match held {
+    match leads.max(replaced) {
         Some(until) if until >= at => None,
         _ => none("nobody leads after the calm"),
     }

@@ -281,7 +281,9 @@ impl Judge<'_> {
             // A beat comes at any rate; and before the lease is given back there is no other claim.
             let beats = history.lives[who].periods.failover.is_some();
             let rides = self.is_close(who) && turn.trigger.is_none() && self.may_ride(turn);
-            let rides = rides && !beats && end < leadership.to;
+            // Where the service's clock was set back, its time is not known for a moment.
+            let is_ahead = turn.slot > history.service_time(turn.to);
+            let rides = rides && !beats && !is_ahead && end < leadership.to;
             let most = usize::from(!rides || self.had_another(turn))
                 + usize::from(self.slot_is_given_up(turn))
                 + repeats;

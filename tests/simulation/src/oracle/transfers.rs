@@ -175,7 +175,13 @@ fn recorded(history: &History) -> Vec<Violation> {
     for (index, entry) in history.entries.iter().enumerate() {
         match entry.what {
             What::ReadTransfer(who, number) if history.transfers[number].to.is_some() => {
-                newest.insert(who, (number, entry.at));
+                let age = entry.at.saturating_sub(history.transfers[number].placed);
+                if age + UNCERTAIN < EXPIRES {
+                    newest.insert(who, (number, entry.at));
+                } else if age <= EXPIRES + UNCERTAIN {
+                    // Nobody knows whether it was obeyed. One that is older was not.
+                    newest.remove(&who);
+                }
             }
             // An order of its host took the place of the transfer.
             What::ToldToHandOver(who, ..) => {
