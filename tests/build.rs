@@ -1,6 +1,6 @@
 //! Builds the handlers that the tests run.
 
-#[path = "../host/build/wasm.rs"]
+#[path = "../host/wasmtime/build/wasm.rs"]
 mod wasm;
 
 /// The packages, the variables that name ready components of them, and how the tests find them.
@@ -18,7 +18,8 @@ fn main() {
 }
 
 fn build() -> Result<(), String> {
-    let workspace = wasm::workspace()?;
+    let workspace =
+        wasm::workspace(&wasm::package()?).ok_or("the tests are built in the workspace")?;
     wasm::watch(
         &workspace,
         &[
@@ -29,7 +30,7 @@ fn build() -> Result<(), String> {
             "Cargo.toml",
             "Cargo.lock",
             "tests/build.rs",
-            "host/build",
+            "host/wasmtime/build",
         ],
     );
     for [package, given, known] in HANDLERS {

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tenure::clock::{BootClock, Clock};
-use tenure::component::{ComponentError, Engine};
 use tenure::contract::{Event as Word, Leadership, Report, Role, State, Timestamp};
 use tenure::egress::AllowList;
-use tenure::handler::{BoxFuture, ComponentHandler, Handler, Options, TurnEnd};
-use tenure::runner::{Elector, Event, Runner};
+use tenure::handler::{BoxFuture, Handler, TurnEnd};
+use tenure::runner::{Elector, ElectorError, Event, Runner};
 use tenure::{Deadline, contract};
 use tenure_tests::UNRULY_HANDLER;
+use tenure_wasmtime::{ComponentHandler, Engine, Options};
 
 use super::sink::Sink;
 
@@ -108,7 +108,7 @@ impl Elector for Script {
         _: Option<State>,
         elapsed: Duration,
         word: Option<Word>,
-    ) -> Result<Report, ComponentError> {
+    ) -> Result<Report, ElectorError> {
         let valid_for = self.lasts;
         let turn = contract::Turn {
             election: String::new(),

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tenure::clock::BootClock;
-use tenure::component::{ElectionComponent, Engine};
 use tenure::contract::{Report, Role, State};
 use tenure::settings::{Variables, names};
+use tenure_wasmtime::{ElectionComponent, Engine};
 
 /// More steps than any candidate needs to win a free lease.
 const STEPS: usize = 20;

@@ -54,7 +54,7 @@ impl Reading {
 
     /// This clock, whose next reading is what stands in `first`, in nanoseconds, unless that is 0: for a reading that was
     /// taken in the name of whoever reads next. A freeze in between counts then.
-    pub(crate) fn beginning(&self, first: &Arc<AtomicU64>) -> Self {
+    pub fn beginning(&self, first: &Arc<AtomicU64>) -> Self {
         let (clock, first) = (self.clone(), first.clone());
         Self(Arc::new(move || match first.swap(0, Ordering::Relaxed) {
             0 => clock.read(),
@@ -64,7 +64,7 @@ impl Reading {
 
     /// This clock as one that never runs ahead. Within a step, where only differences count, that is right for
     /// leaders and followers: every span of a leader counts from before it asked.
-    pub(crate) fn steady(&self) -> Self {
+    pub fn steady(&self) -> Self {
         let clock = self.clone();
         Self(Arc::new(move || {
             let (now, ahead) = clock.read();

@@ -60,7 +60,7 @@ impl Deadline {
     }
 
     /// Whether this is a clone of `other`.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.at, &other.at)
     }
 

@@ -1,4 +1,4 @@
-//! An election as this process reaches it by itself, without a component: [`Election`].
+//! An election in a blob, reached over HTTP: [`Election`].
 
 use crate::clock::{Clock, Reading};
 use crate::contract::{
@@ -6,8 +6,8 @@ use crate::contract::{
     Response, Snapshot, State, TransferOrder, TransferState, TriggerState, response, to_http,
 };
 use crate::egress::direct::through;
-use crate::egress::{AllowList, Answers, Authorities, Clients, Gate, InvalidOrigin, Policy};
-use crate::settings::{Variables, names};
+use crate::egress::{AllowList, Authorities, Clients, Gate, InvalidOrigin};
+use crate::settings::{InvalidSettings, Variables, names};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use std::fmt;
@@ -21,14 +21,8 @@ use tenure_core::{
 };
 use tokio::time::timeout;
 
-/// The longest that one request may take, whatever is asked for.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The largest answer, in bytes: a page of a list of blobs. Most have a few hundred.
-const ANSWER: usize = 4 * 1024 * 1024;
-
-/// An election with the settings of one candidate, or of whoever looks at it. It decides as the election component does, by
-/// the same code.
+/// An election with the settings of one candidate, or of whoever looks at it. As the elector of a
+/// [`Runner`](crate::runner::Runner) it contends. It decides as the election component does, by the same code.
 ///
 /// It may send requests to the origins that its [`check`](Self::check) named, so nothing is sent before that.
 pub struct Election {
@@ -44,7 +38,7 @@ impl Election {
     /// One with these settings. `clock` is the one that the runner uses.
     pub fn new(settings: impl Into<Variables>, clock: &impl Clock) -> Self {
         Self {
-            settings: settings.into(),
+            settings: driven(settings),
             clock: clock.reading(),
             clients: Arc::new(Clients::for_component(Authorities::default())),
             granted: OnceLock::new(),
@@ -56,7 +50,7 @@ impl Election {
     #[must_use]
     pub fn with_settings(&self, settings: impl Into<Variables>) -> Self {
         Self {
-            settings: settings.into(),
+            settings: driven(settings),
             clock: self.clock.clone(),
             clients: self.clients.clone(),
             granted: OnceLock::new(),
@@ -76,9 +70,7 @@ impl Election {
     /// needs a [`check`](Self::check) afterwards, like a new one.
     #[must_use]
     pub fn trusting(mut self, authorities: Authorities) -> Self {
-        if !self.clients.trust(&authorities) {
-            self.clients = Arc::new(Clients::for_component(authorities));
-        }
+        self.clients = self.clients.clone().trusting(authorities);
         // What was granted before does not know them.
         self.granted = OnceLock::new();
         self
@@ -89,16 +81,24 @@ impl Election {
     /// # Errors
     ///
     /// All complaints at once.
-    pub fn check(&self) -> Result<Needs, Vec<Complaint>> {
-        let needs = Settings::read_from(&self.settings)?.needs(Utc::now());
-        let mut allow = AllowList::default();
-        for origin in &needs.origins {
-            allow.allow(origin).map_err(|error| unreachable_origin(&error))?;
-        }
-        let policy = Policy { allow, patience: PATIENCE, answers: Answers::Collected(ANSWER) };
+    pub fn check(&self) -> Result<Needs, InvalidSettings> {
+        let settings = Settings::read_from(&self.settings).map_err(InvalidSettings)?;
+        let needs = settings.needs(Utc::now());
         // A second check of the same settings needs the same.
-        let _ = self.granted.set(Gate::pooled(Arc::new(policy), self.clients.clone()));
+        let _ = self.granted.set(Gate::of_election(reach(&needs)?, self.clients.clone()));
         Ok(needs)
+    }
+
+    /// Allows requests, where nobody has [checked](Self::check) the settings yet.
+    pub(crate) fn grant(&self) -> Result<(), InvalidSettings> {
+        if self.granted.get().is_none() {
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn settings(&self) -> &Variables {
+        &self.settings
     }
 
     /// One step, as the WIT's `election.step`.
@@ -247,13 +247,29 @@ impl Election {
     }
 }
 
+/// Settings of a candidate whose host sends the requests that a report asks for beside the steps.
+pub fn driven(settings: impl Into<Variables>) -> Variables {
+    settings.into().with(names::BACKGROUND, "true")
+}
+
+/// Where the requests of an election go.
+///
+/// # Errors
+///
 /// The settings lead to an origin that no request can be sent to.
-pub(crate) fn unreachable_origin(error: &InvalidOrigin) -> Vec<Complaint> {
-    vec![Complaint {
-        setting: names::CONNECTION_STRING.to_owned(),
-        problem: format!("the endpoint {:?} does not name a host that can be reached", error.entry),
-        advice: "check the endpoint's host name or address, and its port".to_owned(),
-    }]
+pub fn reach(needs: &Needs) -> Result<AllowList, InvalidSettings> {
+    let mut allow = AllowList::default();
+    for origin in &needs.origins {
+        allow.allow(origin).map_err(|error| {
+            let InvalidOrigin { entry, .. } = error;
+            InvalidSettings(vec![Complaint {
+                setting: names::CONNECTION_STRING.to_owned(),
+                problem: format!("the endpoint {entry:?} does not name a host that can be reached"),
+                advice: "check the endpoint's host name or address, and its port".to_owned(),
+            }])
+        })?;
+    }
+    Ok(allow)
 }
 
 /// The surroundings of a step, or of a request outside an election.

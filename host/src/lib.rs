@@ -1,36 +1,35 @@
-//! Runs one leader among many: the runner of the Tenure election component, as a library.
+//! Runs one leader among many, elected through a lease on an Azure blob.
 //!
 //! Each replica of a program runs the same code. One of them wins a lease on an Azure blob, and
 //! only that one runs its *handler*, once for each slot of a schedule. When it dies, hangs or
 //! loses the network, its work is stopped before another one can win.
 //!
-//! Everything about the election is decided by a WebAssembly component
-//! ([`component::ElectionComponent`]); this crate gives it time and HTTP, runs what it orders, and
-//! stops a leader's work no later than the last instant at which it certainly holds the lease.
+//! Everything about the election is decided by a pure core, which the WebAssembly component of the same name runs too. Here it is
+//! driven natively ([`election::Election`]); the crate `tenure-wasmtime` hosts the component, and handlers that are components.
+//! The [`runner::Runner`] gives either its time, runs what it orders, and stops a leader's work no later than the last instant
+//! at which it certainly holds the lease.
 //!
 //! ```no_run
 //! use std::time::Duration;
 //! use tenure::clock::BootClock;
-//! use tenure::component::{ElectionComponent, Engine};
+//! use tenure::election::Election;
 //! use tenure::handler;
 //! use tenure::runner::{Event, Runner};
 //! use tenure::settings::{Credential, Schedule, Settings};
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     // One engine for all components of a process; it caches compiled code.
-//!     let engine = Engine::new()?;
-//!     // One clock for the runner and the components. It counts while the machine sleeps.
+//!     // One clock for the runner and the election. It counts while the machine sleeps.
 //!     let clock = BootClock::new();
 //!
 //!     // The candidate. Its credential is in the environment: a platform sets it there.
 //!     let mut settings = Settings::new("jobs/nightly-report", Credential::Environment);
 //!     settings.schedule = Some(Schedule::Every(Duration::from_secs(3600)));
-//!     let elector = ElectionComponent::new(&engine, settings, &clock)?;
+//!     let elector = Election::new(settings, &clock);
 //!     // All complaints about the settings at once, before anything is sent.
-//!     elector.check().await?;
+//!     elector.check()?;
 //!
-//!     // The work of the leader: an async function, or a component (`handler::ComponentHandler`).
+//!     // The work of the leader.
 //!     let work = handler::from_fn(|turn, lease| async move {
 //!         // Terms rise: let the sink refuse a smaller one than it has seen.
 //!         let slot = turn.slot.to_rfc3339();
@@ -80,31 +79,26 @@
 //!
 //! # Features
 //!
-//! - `component`, on by default: the election component travels in the library. Without it, it is
-//!   given at run time ([`component::ElectionComponent::with_binary`]).
 //! - `server`: pages, metrics and probes over HTTP, and the orders of operators (`server`).
-//! - `compose`: an election and a handler in one component, for platforms that own the timer (`compose`).
 //!
 //! # Design decisions
 //!
-//! - The runner decides nothing. [`runner::Elector`] is the seam: the tests put a script there.
+//! - The runner decides nothing. [`runner::Elector`] is the seam: the tests put a script there, and `tenure-wasmtime` the
+//!   component.
 //! - A step runs to its end, because it may already have released the lease, unless the future of `run` itself is
 //!   dropped. A turn may be dropped at any time.
 //! - The order is always: stop the work, see it stopped, tell the component, release.
-//! - This crate knows nothing of Azure's protocol; `tenure-store` emulates the service.
 
 #![deny(missing_docs)]
 
 mod causes;
 pub mod clock;
-pub mod component;
-#[cfg(feature = "compose")]
-pub mod compose;
 pub mod contract;
 mod deadline;
 pub mod egress;
 pub mod election;
 pub mod elections;
+pub mod engine;
 #[cfg(unix)]
 mod family;
 mod future;

@@ -7,7 +7,7 @@ type Take = Box<dyn FnMut(String) + Send>;
 
 /// Hands each line of what is written to it to a function. Bytes that are not UTF-8 are replaced.
 /// The last line needs no end: it is handed over when this is dropped.
-pub(crate) struct Lines {
+pub struct Lines {
     take: Take,
     line: Vec<u8>,
     /// `line` continues one that was cut.
@@ -15,11 +15,13 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn new(take: impl FnMut(String) + Send + 'static) -> Self {
+    /// Each line is handed to `take`.
+    pub fn new(take: impl FnMut(String) + Send + 'static) -> Self {
         Self { take: Box::new(take), line: Vec::new(), cut: false }
     }
 
-    pub(crate) fn write(&mut self, bytes: &[u8]) {
+    /// Takes bytes that may end in the middle of a line.
+    pub fn write(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             if byte == b'\n' {
                 self.end();

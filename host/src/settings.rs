@@ -1,7 +1,7 @@
 //! What a candidate is told: the election, its credential, its schedule and its timings.
 //!
 //! A program writes [`Settings`]. They become [`Variables`], by the names that a deployment uses, since that is what
-//! the election component reads and judges: [`check`](crate::component::ElectionComponent::check) says all that is
+//! an election reads and judges: [`check`](crate::election::Election::check) says all that is
 //! wrong with them at once. A [complaint](crate::contract::Complaint) names the variable: `TENURE_LEASE` is
 //! [`lease`](Settings::lease).
 
@@ -14,7 +14,12 @@ pub use variables::{Periods, Variables, names};
 
 use std::path::PathBuf;
 use std::time::Duration;
-use tenure_core::format_duration;
+use tenure_core::{Complaint, format_duration};
+
+/// The settings cannot be used. All that is wrong with them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", Complaint::sentences(.0))]
+pub struct InvalidSettings(pub Vec<Complaint>);
 
 /// The settings of one candidate, by the names of the program's options. Where there is an `Option`, none means the
 /// default. `docs/configuration.md` says more about each.

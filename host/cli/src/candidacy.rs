@@ -15,8 +15,7 @@ use std::ffi::OsString;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
-use tenure::component::{CheckError, ElectionComponent, Engine};
-use tenure::contract::{Complaint, Role};
+use tenure::contract::Role;
 use tenure::election::Election;
 use tenure::handler::{Handler, from_fn};
 use tenure::program::shares::{LEAVE_WITHIN, Membership, OfShare, Pace, Place, Sign, make_way};
@@ -25,6 +24,7 @@ use tenure::server::{Board, Watcher};
 use tenure::settings::{Replacement, names};
 use tenure_base::duration::format_duration;
 use tenure_core::Settings;
+use tenure_wasmtime::{CheckError, ElectionComponent, Engine};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
@@ -129,7 +129,7 @@ impl Candidacy {
         let reach = |settings| {
             let election = election.with_settings(settings).trusting(authorities.clone());
             let checked = election.check();
-            checked.map_err(|complaints| Complaint::sentences(&complaints)).map(|_| election)
+            checked.map_err(|invalid| invalid.to_string()).map(|_| election)
         };
         let mut elector = of(settings.clone());
         let mut read = None;

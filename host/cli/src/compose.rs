@@ -6,7 +6,7 @@ use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
-use tenure::compose::{self, Composed};
+use tenure_wasmtime::compose::{self, Composed};
 
 pub(super) fn compose(arguments: &ComposeArguments) -> CommandResult {
     let ComposeArguments { handler, output, force } = arguments;

@@ -20,10 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::BootClock;
-use tenure::component::Engine;
-use tenure::handler::{
-    ComponentHandler, Handler, LineSink, MEMORY_LIMIT as USUAL_MEMORY, Options, from_fn,
-};
+use tenure::handler::{Handler, LineSink, from_fn};
 use tenure::program::WebhookHandler;
 #[cfg(unix)]
 use tenure::program::command::EndOrphans;
@@ -32,6 +29,7 @@ use tenure::program::supervisor::{Visibility, visibility};
 use tenure::runner::Event;
 use tenure::server::{Application, Board};
 use tenure::settings::{Variables, names};
+use tenure_wasmtime::{ComponentHandler, Engine, MEMORY_LIMIT as USUAL_MEMORY, Options};
 use tenure_webhook::Target;
 
 const ADVICE: &str = "put a command and its arguments after --, or give a URL with --webhook, or a component that \

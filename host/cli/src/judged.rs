@@ -11,11 +11,11 @@ use super::variables;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use tenure::clock::BootClock;
-use tenure::component::{ElectionComponent, Engine};
 use tenure::egress::Authorities;
 use tenure::election::Election;
 use tenure::server::Hosts;
 use tenure::settings::{Variables, names};
+use tenure_wasmtime::{ElectionComponent, Engine};
 use tokio::net::TcpListener;
 
 /// What a process is to the outside, before its elections are judged: that takes its time where components have

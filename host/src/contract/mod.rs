@@ -40,7 +40,7 @@ pub fn to_http(request: &Request) -> http::Result<http::Request<Bytes>> {
 }
 
 /// An answer as it came.
-pub(crate) fn response(response: http::Response<Bytes>) -> Response {
+pub fn response(response: http::Response<Bytes>) -> Response {
     let header =
         |(name, value): (&HeaderName, &HeaderValue)| (name.to_string(), value.as_bytes().to_vec());
     Response {

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes of the headers of one message, as they lie in memory.
-pub(crate) const FIELDS: usize = 64 * 1024;
+pub const FIELDS: usize = 64 * 1024;
 
 /// Bytes of a body that a guest may write before they are taken.
-pub(crate) const CHUNK: usize = 16 * 1024;
+pub const CHUNK: usize = 16 * 1024;
 
 /// The most that is held of a body which a guest has not finished: a chunk, and trailers.
-pub(crate) const OPEN_BODY: usize = CHUNK + FIELDS;
+pub const OPEN_BODY: usize = CHUNK + FIELDS;
 
 /// Bytes that one turn may make the host hold. Clones are the same turn's.
 #[derive(Clone, Debug)]
-pub(crate) struct Budget(Arc<Account>);
+pub struct Budget(Arc<Account>);
 
 #[derive(Debug)]
 struct Account {
@@ -28,39 +28,41 @@ struct Account {
 }
 
 impl Budget {
-    pub(crate) fn new(limit: usize) -> Self {
+    /// One of so many bytes.
+    pub fn new(limit: usize) -> Self {
         Self(Arc::new(Account { limit, charged: AtomicUsize::new(0), held: AtomicUsize::new(0) }))
     }
 
     /// For code that is trusted.
-    pub(crate) fn unlimited() -> Self {
+    pub fn unlimited() -> Self {
         Self::new(usize::MAX)
     }
 
     /// One of which requests may have `limit`.
     #[cfg(test)]
-    pub(crate) fn for_requests(limit: usize) -> Self {
+    pub fn for_requests(limit: usize) -> Self {
         Self::new(limit + limit / 3)
     }
 
-    pub(crate) fn is_unlimited(&self) -> bool {
+    /// Whether it has no limit.
+    pub fn is_unlimited(&self) -> bool {
         self.0.limit == usize::MAX
     }
 
     /// The limit, for people.
-    pub(crate) fn limit(&self) -> String {
+    pub fn limit(&self) -> String {
         format!("{} MiB", self.0.limit / (1024 * 1024))
     }
 
     /// Takes `bytes` until what is returned is dropped; none when there are not so many left.
-    pub(crate) fn charge(&self, bytes: usize) -> Option<Charge> {
+    pub fn charge(&self, bytes: usize) -> Option<Charge> {
         let mut charge = Charge { budget: self.clone(), bytes: 0 };
         charge.set(bytes).then_some(charge)
     }
 
     /// Takes note of what the handles stand for; false when that and what is under way are more than
     /// the limit.
-    pub(crate) fn hold(&self, bytes: usize) -> bool {
+    pub fn hold(&self, bytes: usize) -> bool {
         self.0.held.store(bytes, Ordering::SeqCst);
         bytes.saturating_add(self.0.charged.load(Ordering::SeqCst)) <= self.0.limit
     }
@@ -68,14 +70,14 @@ impl Budget {
 
 /// A part of a budget. Given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Charge {
+pub struct Charge {
     budget: Budget,
     bytes: usize,
 }
 
 impl Charge {
     /// Makes it as large as `bytes`; false when there are not so many left, and it stays as it is.
-    pub(crate) fn set(&mut self, bytes: usize) -> bool {
+    pub fn set(&mut self, bytes: usize) -> bool {
         let Account { limit, charged, held } = &*self.budget.0;
         // A quarter is for handles alone: a turn that has as many requests under way as there is room
         // for may go on holding handles, that of the refused one among them.
@@ -113,7 +115,7 @@ impl AsRef<[u8]> for Charged {
 }
 
 /// What headers take in memory, roughly: their places, and their texts.
-pub(crate) fn weight(headers: &HeaderMap) -> usize {
+pub fn weight(headers: &HeaderMap) -> usize {
     const PLACE: usize = size_of::<HeaderName>() + size_of::<HeaderValue>() + 40;
     /// Every value of a name but the first one, in a list that doubles when it is full.
     const MORE: usize = 2 * (size_of::<HeaderValue>() + 32);

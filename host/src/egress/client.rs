@@ -3,7 +3,7 @@
 use super::proxies::{Proxies, Proxy};
 use super::{Authorities, tls};
 use reqwest::Url;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A connection that could not be made for this long is given up. Guests set shorter limits.
@@ -50,9 +50,13 @@ impl Clients {
         Self { authorities, proxies, ..Self::default() }
     }
 
-    /// Whether they trust nobody but `authorities` beside whom the platform trusts, and all of these.
-    pub fn trust(&self, authorities: &Authorities) -> bool {
-        self.authorities == *authorities
+    /// Returns these where they trust `authorities`, else others that do.
+    #[must_use]
+    pub fn trusting(self: Arc<Self>, authorities: Authorities) -> Arc<Self> {
+        match self.authorities == authorities {
+            true => self,
+            false => Arc::new(Self::for_component(authorities)),
+        }
     }
 
     /// Returns the client for requests to `url`. An error may be over the next time: the platform's certificates may be

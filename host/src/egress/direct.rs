@@ -34,7 +34,7 @@ pub async fn send(
 }
 
 /// Sends one request through a gate. All of it takes no longer than `within`.
-pub(crate) async fn through(
+pub async fn through(
     gate: &Gate,
     request: http::Request<Bytes>,
     within: Duration,

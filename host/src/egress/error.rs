@@ -11,7 +11,7 @@ use tokio::time::error::Elapsed;
 
 /// What went wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     /// It is for no address that a request can go to.
     #[error("the URL is not valid")]
     InvalidUrl,

@@ -27,20 +27,28 @@ const REQUEST: usize = 8 * 1024 * 1024;
 /// arrived is not lost for want of room. A head that takes more may find none.
 const HEAD: usize = 16 * 1024;
 
+/// The longest that one request of an election may take, whatever is asked for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The largest answer to one, in bytes: a page of a list of blobs. Most have a few hundred.
+const ANSWER: usize = 4 * 1024 * 1024;
+
 /// What holds for the requests of one guest.
-pub(crate) struct Policy {
+pub struct Policy {
+    /// Where they may go.
     pub allow: AllowList,
     /// The longest that anything may take; guests may ask for less.
     pub patience: Duration,
+    /// How answers reach the guest.
     pub answers: Answers,
 }
 
 /// Told of what was refused, and what allows it: the guest only learns a code.
-pub(crate) type Tell = Arc<dyn Fn(String) + Send + Sync>;
+pub type Tell = Arc<dyn Fn(String) + Send + Sync>;
 
 /// How the body of an answer reaches the guest.
 #[derive(Clone, Copy)]
-pub(crate) enum Answers {
+pub enum Answers {
     /// Read to its end before the guest sees it, so that the connection can be used again
     /// whatever the guest does. At most this many bytes.
     Collected(usize),
@@ -50,7 +58,7 @@ pub(crate) enum Answers {
 
 /// The longest that a guest lets the parts of a request take. None: as long as its policy allows.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// Until there is a connection.
     pub connect: Option<Duration>,
     /// From then on, until the head of the answer is there.
@@ -61,7 +69,7 @@ pub(crate) struct Limits {
 
 /// The outgoing HTTP of one guest call.
 #[derive(Clone)]
-pub(crate) struct Gate {
+pub struct Gate {
     policy: Arc<Policy>,
     tell: Tell,
     budget: Budget,
@@ -76,14 +84,20 @@ enum Way {
 
 impl Gate {
     /// Over connections that outlast the call.
-    pub(crate) fn pooled(policy: Arc<Policy>, clients: Arc<Clients>) -> Self {
+    pub fn pooled(policy: Arc<Policy>, clients: Arc<Clients>) -> Self {
         // Its errors tell enough, and it has one request at a time.
         let (tell, budget) = (Arc::new(|_| {}), Budget::unlimited());
         Self { policy, tell, budget, way: Way::Pooled(clients) }
     }
 
+    /// To where an election's requests may go, over connections that outlast them.
+    pub fn of_election(allow: AllowList, clients: Arc<Clients>) -> Self {
+        let policy = Policy { allow, patience: PATIENCE, answers: Answers::Collected(ANSWER) };
+        Self::pooled(Arc::new(policy), clients)
+    }
+
     /// Over the connections of a turn. It sends nothing once these are dropped.
-    pub(crate) fn of_turn(
+    pub fn of_turn(
         policy: Arc<Policy>,
         connections: &Connections,
         tell: Tell,
@@ -93,7 +107,7 @@ impl Gate {
     }
 
     /// Takes its place in the queue in this call, and sends when the future is driven.
-    pub(crate) fn send(
+    pub fn send(
         self,
         request: http::Request<Body>,
         limits: Limits,

@@ -26,12 +26,12 @@ mod wire;
 
 pub use allow::{AllowList, InvalidOrigin};
 pub use authorities::{Authorities, InvalidAuthorities};
-pub(crate) use budget::{Budget, CHUNK, FIELDS, OPEN_BODY, weight};
-pub(crate) use client::Clients;
-pub(crate) use error::Error;
-pub(crate) use gate::{Answers, Gate, Limits, Policy};
-pub(crate) use names::Names;
-pub(crate) use turn::Outlet;
+pub use budget::{Budget, CHUNK, FIELDS, OPEN_BODY, weight};
+pub use client::Clients;
+pub use error::Error;
+pub use gate::{Answers, Gate, Limits, Policy};
+pub use names::Names;
+pub use turn::Outlet;
 
 /// The body of a request or an answer.
-pub(crate) type Body = http_body_util::combinators::UnsyncBoxBody<bytes::Bytes, Error>;
+pub type Body = http_body_util::combinators::UnsyncBoxBody<bytes::Bytes, Error>;

@@ -53,7 +53,7 @@ const ASKED: u32 = 3;
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// What all turns of a handler have in common.
-pub(crate) struct Outlet {
+pub struct Outlet {
     tcp: HttpConnector<Lookups>,
     /// Who is trusted beside whom the platform trusts.
     authorities: Arc<Authorities>,
@@ -70,7 +70,7 @@ type Tls = Arc<OnceLock<Arc<ClientConfig>>>;
 
 /// The connections of one turn. When this is dropped they are closed, and nothing can be sent by
 /// anybody who still holds a gate of the turn.
-pub(crate) struct Connections {
+pub struct Connections {
     pub(super) courier: Arc<Courier>,
     _revoke: Revoke,
 }
@@ -86,7 +86,8 @@ pub(super) struct Courier {
 }
 
 impl Outlet {
-    pub(crate) fn new(names: Names) -> Self {
+    /// The connections of the turns of a handler, which resolve names by that rule.
+    pub fn new(names: Names) -> Self {
         Self::with_directory(names, Machine)
     }
 
@@ -109,7 +110,7 @@ impl Outlet {
     }
 
     /// Lets a turn of `election` under `term` send while its lease holds.
-    pub(crate) fn open(&self, term: u64, election: &str, lease: Deadline) -> Connections {
+    pub fn open(&self, term: u64, election: &str, lease: Deadline) -> Connections {
         let (permit, revoke) = Permit::new(lease, &self.permits);
         let connector = Connector {
             tcp: self.tcp.clone(),
@@ -141,7 +142,7 @@ impl Outlet {
     }
 
     /// Completes when all connections of turns that are over have been closed, and nobody makes another one.
-    pub(crate) async fn closed(&self) {
+    pub async fn closed(&self) {
         self.permits.closed().await;
     }
 }

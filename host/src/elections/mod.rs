@@ -5,13 +5,14 @@ pub(crate) mod tasks;
 mod tests;
 
 use crate::clock::{BootClock, Clock as _, Reading};
-use crate::component::{CheckError, ComponentError, ElectionComponent, Engine};
 use crate::contract;
 use crate::deadline::Deadline;
+use crate::election::Election;
 use crate::handler::Handler;
 use crate::runner::{Event, Runner};
-use crate::settings::Variables;
+use crate::settings::{InvalidSettings, Variables};
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,21 +20,20 @@ use tasks::{Task, Tasks};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::watch;
 
-/// The elections of a process. They share the compiled component and its instances, a clock, a thread, and the
-/// connections to the storage service. Of each there is little more than its state: 20 to 30 KiB.
+/// The elections of a process. They share a clock, a thread, and the connections to the storage
+/// service. Of each there is little more than its state: 20 to 30 KiB.
 ///
 /// Turns run on the runtime on which their election was [added](Tenure::add).
 ///
 /// Keep it as long as its elections are to go on: when it is dropped, all work stops, and leases run out.
 ///
 /// ```no_run
-/// use tenure::component::Engine;
 /// use tenure::elections::{Role, Tenure};
 /// use tenure::handler;
 /// use tenure::settings::{Credential, Schedule, Settings};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let tenure = Tenure::start(&Engine::new()?)?;
+/// let tenure = Tenure::start()?;
 /// let mut handles = Vec::new();
 /// for tenant in ["ada", "ben"] {
 ///     let mut settings = Settings::new(format!("tenants/{tenant}"), Credential::Environment);
@@ -68,7 +68,7 @@ use tokio::sync::watch;
 /// # }
 /// ```
 pub struct Tenure {
-    component: ElectionComponent,
+    election: Election,
     clock: BootClock,
     tasks: Tasks,
 }
@@ -126,30 +126,16 @@ pub struct Leader {
 pub struct Roles(watch::Receiver<Role>);
 
 impl Tenure {
-    /// No election yet, on a thread of its own. The component is compiled, unless it is in the cache, which may take a
-    /// second, in which this thread blocks: where others need it, use `spawn_blocking`. When it is dropped, the
-    /// thread ends, and leases expire: work ends at its next `.await`, and nobody waits for it. [`leave`](Self::leave) does.
+    /// No election yet, on a thread of its own. When it is dropped, the thread ends, and leases expire: work ends at its
+    /// next `.await`, and nobody waits for it. [`leave`](Self::leave) does.
     ///
     /// # Errors
     ///
-    /// The component cannot be compiled, or the system has no thread left.
-    #[cfg(feature = "component")]
-    pub fn start(engine: &Engine) -> Result<Self, ComponentError> {
-        Self::with_binary(engine, crate::component::ELECTION_COMPONENT)
-    }
-
-    /// The same with another build of the component.
-    ///
-    /// # Errors
-    ///
-    /// As [`ElectionComponent::with_binary`], or the system has no thread left.
-    pub fn with_binary(engine: &Engine, binary: &[u8]) -> Result<Self, ComponentError> {
+    /// The system has no thread left.
+    pub fn start() -> io::Result<Self> {
         let clock = BootClock::new();
-        let component = ElectionComponent::with_binary(engine, binary, Variables::new(), &clock)?;
-        let tasks = Tasks::start();
-        let tasks = tasks
-            .map_err(|e| ComponentError::new(format!("its thread could not be started: {e}")))?;
-        Ok(Self { component, clock, tasks })
+        let election = Election::new(Variables::new(), &clock);
+        Ok(Self { election, clock, tasks: Tasks::start()? })
     }
 
     /// A candidate of one election with its work, for [`add`](Tenure::add). Configure the returned [`Runner`] before.
@@ -158,8 +144,8 @@ impl Tenure {
         &self,
         settings: impl Into<Variables>,
         work: impl Handler,
-    ) -> Runner<ElectionComponent, BootClock> {
-        let elector = self.component.for_candidate(settings, &self.clock);
+    ) -> Runner<Election, BootClock> {
+        let elector = self.election.with_settings(settings);
         Runner::new(elector, work, self.clock.clone())
     }
 
@@ -169,23 +155,23 @@ impl Tenure {
     /// Its turns run on the runtime that this is called in, which must outlast it: without it, each turn fails. A runtime of
     /// the calling thread alone runs them only while that is inside `block_on`.
     ///
-    /// A runner with a component of its own may be added too, one that is
-    /// [trusting](ElectionComponent::trusting) other authorities for example.
+    /// A runner with an elector of its own may be added too, one that is
+    /// [trusting](Election::trusting) other authorities for example.
     ///
     /// Two candidates of one election are two that contend. Give them [names](crate::settings::Settings::name) that differ.
     ///
     /// # Errors
     ///
-    /// All complaints about its settings at once, or the failure of the component. Nothing was sent then.
+    /// All complaints about its settings at once. Nothing was sent then.
     ///
     /// # Panics
     ///
     /// Outside a runtime of tokio, which runs the turns.
     pub async fn add(
         &self,
-        candidate: Runner<ElectionComponent, BootClock>,
-    ) -> Result<Handle, CheckError> {
-        candidate.elector.check().await?;
+        candidate: Runner<Election, BootClock>,
+    ) -> Result<Handle, InvalidSettings> {
+        candidate.elector.check()?;
         let (told, role) = watch::channel(Role::default());
         let told = Arc::new(told);
         let mut candidate = seen(candidate.turns_by_default_on(Runtime::current()), told.clone());
@@ -210,7 +196,7 @@ impl Tenure {
 
 impl fmt::Debug for Tenure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tenure").field("component", &self.component).finish_non_exhaustive()
+        f.debug_struct("Tenure").field("election", &self.election).finish_non_exhaustive()
     }
 }
 
@@ -267,9 +253,9 @@ impl Drop for Ended {
 
 /// Makes the candidate show its role in `told`.
 fn seen(
-    candidate: Runner<ElectionComponent, BootClock>,
+    candidate: Runner<Election, BootClock>,
     told: Arc<watch::Sender<Role>>,
-) -> Runner<ElectionComponent, BootClock> {
+) -> Runner<Election, BootClock> {
     let (clock, ended) = (candidate.clock.reading(), told.clone());
     let leaving = Arc::new(AtomicBool::new(false));
     let leaves = leaving.clone();

@@ -27,7 +27,7 @@ async fn leads(roles: &mut Roles) -> (u64, Deadline) {
 async fn one_is_left_while_the_others_go_on() {
     let service = Service::new(vec![Account::emulator()], 1);
     let store = Store::start(([127, 0, 0, 1], 0).into(), service).await.unwrap();
-    let tenure = Tenure::start(&Engine::new().unwrap()).unwrap();
+    let tenure = Tenure::start().unwrap();
     let candidate = |name: &str| {
         let work = from_fn(|_, _| std::future::pending());
         tenure.candidate(settings(&store, name), work).grace(Duration::ZERO)
@@ -49,8 +49,8 @@ async fn one_is_left_while_the_others_go_on() {
     assert!(matches!(roles[0].next().await, Some(Role::Left)) && valid[0].passed());
     assert!(roles[0].next().await.is_none());
     let seen = candidate("a");
-    seen.elector.check().await.unwrap();
-    let seen = seen.elector.inspect().await.unwrap().unwrap();
+    seen.elector.check().unwrap();
+    let seen = seen.elector.inspect().await.unwrap();
     assert_eq!(seen.lease, LeaseState::Available);
     for ((roles, handle), valid) in roles.iter_mut().skip(1).zip(&handles).zip(&valid[1..]) {
         assert!(roles.next().now_or_never().is_none() && !valid.passed());
@@ -60,7 +60,7 @@ async fn one_is_left_while_the_others_go_on() {
     // One that cannot begin harms nobody.
     let wrong = settings(&store, "a").with(names::LEASE, "5s").with(names::ELECTION, "tests");
     let wrong = tenure.add(tenure.candidate(wrong, from_fn(|_, _| async { Ok(()) })));
-    let Err(CheckError::Settings(complaints)) = wrong.await else { panic!("it is wrong") };
+    let Err(InvalidSettings(complaints)) = wrong.await else { panic!("it is wrong") };
     let about: BTreeSet<_> = complaints.iter().map(|c| c.setting.as_str()).collect();
     assert_eq!(about, BTreeSet::from([names::ELECTION, names::LEASE]));
     // The same election again, and nobody who holds it.

@@ -38,7 +38,7 @@ pub enum Stream {
 }
 
 /// The lines of all turns of a handler.
-pub(super) struct HandlerLines {
+pub struct HandlerLines {
     sink: Option<LineSink>,
     clock: Reading,
     minute: Arc<Mutex<Minute>>,
@@ -47,7 +47,7 @@ pub(super) struct HandlerLines {
 /// The lines of one turn: of both streams, and what the host says. Clones are the same turn's; when
 /// the last one is gone, it is told what was left out.
 #[derive(Clone)]
-pub(super) struct TurnLines(Arc<Turn>);
+pub struct TurnLines(Arc<Turn>);
 
 struct Turn {
     sink: Option<LineSink>,
@@ -57,12 +57,13 @@ struct Turn {
 }
 
 impl HandlerLines {
-    pub(super) fn new(sink: Option<LineSink>, clock: Reading) -> Self {
+    /// Lines that are handed to `sink`, if there is one.
+    pub fn new(sink: Option<LineSink>, clock: Reading) -> Self {
         Self { sink, clock, minute: Arc::default() }
     }
 
     /// The lines of a turn that begins.
-    pub(super) fn turn(&self) -> TurnLines {
+    pub fn turn(&self) -> TurnLines {
         TurnLines(Arc::new(Turn {
             sink: self.sink.clone(),
             clock: self.clock.clone(),
@@ -74,13 +75,13 @@ impl HandlerLines {
 
 impl TurnLines {
     /// Takes the lines of one stream.
-    pub(super) fn of(&self, stream: Stream) -> impl Fn(String) + Send + Sync + use<> {
+    pub fn of(&self, stream: Stream) -> impl Fn(String) + Send + Sync + use<> {
         let turn = self.0.clone();
         move |line| turn.write(stream, line)
     }
 
     /// Takes what the host says.
-    pub(super) fn of_host(&self) -> impl Fn(String) + Send + Sync + use<> {
+    pub fn of_host(&self) -> impl Fn(String) + Send + Sync + use<> {
         let turn = self.0.clone();
         move |text| turn.write(Stream::Stderr, format!("tenure: {text}"))
     }

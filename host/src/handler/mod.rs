@@ -2,18 +2,16 @@
 
 #[cfg(unix)]
 pub(crate) mod command;
-mod component;
 mod function;
-mod lines;
+pub(crate) mod lines;
 pub(crate) mod secrets;
+pub(crate) mod shortened;
 #[cfg(test)]
 mod tests;
-mod trap;
 pub(crate) mod webhook;
 
 pub use crate::causes::BoxError;
 pub use crate::future::BoxFuture;
-pub use component::{ComponentHandler, InvalidHandler, MEMORY_LIMIT, Options};
 pub use function::{BlockingHandler, FunctionHandler, from_blocking_fn, from_fn};
 pub use lines::{LineSink, Stream};
 
@@ -21,11 +19,6 @@ use crate::contract::{Outcome, Turn};
 use crate::deadline::Deadline;
 use std::fmt;
 use std::time::Duration;
-
-/// The handler of `examples/rust`, which this crate was built with: for the demo and the tests.
-#[doc(hidden)]
-#[cfg(feature = "example")]
-pub const EXAMPLE_HANDLER: &[u8] = include_bytes!(env!("TENURE_EXAMPLE_HANDLER"));
 
 /// How long a turn may go on when the candidate leaves, unless its handler or the runner says otherwise.
 pub const GRACE: Duration = Duration::from_secs(1);

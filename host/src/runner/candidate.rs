@@ -4,9 +4,8 @@ use super::event::{Class, Event};
 use super::narrator::Narrator;
 use super::order::Order;
 use super::turn::{RunningTurn, STUBBORN};
-use super::{Elector, Runner, STEP_LIMIT, Step};
+use super::{Elector, ElectorError, Runner, STEP_LIMIT, Step};
 use crate::clock::Clock;
-use crate::component::ComponentError;
 use crate::contract::{
     Event as Word, Failure, Outcome, Outlook, ProblemClass, Report, Request, Response, Role,
     ServiceTime, State, Told, Turn, TurnResult, Turns, wall,
@@ -324,7 +323,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     pub(super) fn stepped(
         &mut self,
         taken_at: Duration,
-        result: Result<Report, ComponentError>,
+        result: Result<Report, ElectorError>,
     ) -> Option<Request> {
         let events = self.runner.events.clone();
         self.queued = self.queued();

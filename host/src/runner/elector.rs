@@ -1,10 +1,24 @@
 //! Who decides for the runner.
 
-use crate::component::{ComponentError, ElectionComponent};
 use crate::contract::{Event, Failure, FailureKind, Report, Request, Response, State};
+use crate::election::Election;
+use crate::settings::names;
 use std::time::Duration;
+use thiserror::Error;
 
-/// Decides and does what is due in an election: the election component, or what plays its part.
+/// A step failed, and the state of its candidate is void. The text says why, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct ElectorError(String);
+
+impl ElectorError {
+    /// A failure that `text` describes.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+/// Decides and does what is due in an election: [`Election`], or what plays its part.
 pub trait Elector: Send + Sync {
     /// One step, as the WIT's `election.step`. Never called twice at a time.
     fn step(
@@ -12,7 +26,7 @@ pub trait Elector: Send + Sync {
         state: Option<State>,
         elapsed: Duration,
         event: Option<Event>,
-    ) -> impl Future<Output = Result<Report, ComponentError>> + Send;
+    ) -> impl Future<Output = Result<Report, ElectorError>> + Send;
 
     /// Sends a request of a report beside the steps.
     fn send(&self, _: Request) -> impl Future<Output = Result<Response, Failure>> + Send {
@@ -37,30 +51,24 @@ pub trait Elector: Send + Sync {
     }
 }
 
-impl Elector for ElectionComponent {
+impl Elector for Election {
     async fn step(
         &self,
         state: Option<State>,
         elapsed: Duration,
         event: Option<Event>,
-    ) -> Result<Report, ComponentError> {
-        self.is_granted().await?;
-        ElectionComponent::step(self, state.as_ref(), elapsed, event).await
+    ) -> Result<Report, ElectorError> {
+        self.grant().map_err(|invalid| ElectorError::new(invalid.to_string()))?;
+        Ok(Election::step(self, state.as_ref(), elapsed, event).await)
     }
 
     async fn send(&self, request: Request) -> Result<Response, Failure> {
-        ElectionComponent::send(self, request).await
-    }
-
-    fn waited(&self) -> Option<Duration> {
-        ElectionComponent::waited(self)
-    }
-
-    fn late(&self) -> Option<Duration> {
-        ElectionComponent::late(self)
+        Election::send(self, &request).await
     }
 
     fn names(&self) -> (&str, &str) {
-        ElectionComponent::names(self)
+        let settings = self.settings();
+        let setting = |name| settings.get(name).unwrap_or_default();
+        (setting(names::ELECTION), setting(names::NAME))
     }
 }

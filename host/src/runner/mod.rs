@@ -14,12 +14,11 @@ pub(crate) mod trace;
 mod turn;
 
 pub use crate::handler::GRACE;
-pub use elector::Elector;
+pub use elector::{Elector, ElectorError};
 pub use event::{Class, Event, Reason};
 pub use order::Order;
 
 use crate::clock::Clock;
-use crate::component::ComponentError;
 use crate::contract::{Event as Word, Failure, Report, Response, State};
 use crate::future::{BoxFuture, becomes_true, if_any};
 use crate::handler::{Handler, TurnEnd};
@@ -173,7 +172,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     /// Beside a handler that computes for long without an `.await`, the runtime needs a second
     /// worker thread, or turns one [of their own](Runner::turns_on).
     ///
-    /// [`ElectionComponent::check`](crate::component::ElectionComponent::check) judges the settings: call it first. With
+    /// [`Election::check`](crate::election::Election::check) judges the settings: call it first. With
     /// wrong ones this contends for nothing, and tells a problem each second.
     ///
     /// # Panics
@@ -289,7 +288,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
                 let later = began.unwrap_or(now) + STEP_LIMIT;
                 if later <= limit {
                     let error = format!("a step took more than {STEP_LIMIT:?}");
-                    return Err(ComponentError::new(error));
+                    return Err(ElectorError::new(error));
                 }
                 limit = later;
             }
@@ -301,7 +300,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
 /// A step in flight. It is driven to its end whatever happens: it may have sent a release.
 struct Step<'a> {
     taken_at: Duration,
-    future: BoxFuture<'a, Result<Report, ComponentError>>,
+    future: BoxFuture<'a, Result<Report, ElectorError>>,
 }
 
 enum Happened {
@@ -310,7 +309,7 @@ enum Happened {
     Ordered(Order),
     Hinted,
     TurnEnded(TurnEnd),
-    Stepped(Box<Result<Report, ComponentError>>),
+    Stepped(Box<Result<Report, ElectorError>>),
     Answered(Result<Response, Failure>),
 }
 

@@ -6,9 +6,8 @@ mod orders;
 mod stopping;
 mod waiting;
 
-use super::{Candidate, Elector, Event, Order, Runner, seen_stopped};
+use super::{Candidate, Elector, ElectorError, Event, Order, Runner, seen_stopped};
 use crate::clock::{Clock, virtual_time::VirtualClock};
-use crate::component::ComponentError;
 use crate::contract::{
     Ending, EndingReason, Event as Word, Leadership, Outcome, Report, Role, State, Timestamp, Turn,
 };
@@ -68,7 +67,7 @@ struct Script {
 
 struct Reply {
     takes: Duration,
-    report: Result<Report, ComponentError>,
+    report: Result<Report, ElectorError>,
 }
 
 impl Reply {
@@ -127,7 +126,7 @@ fn turn(term: u64) -> Turn {
 }
 
 fn trap() -> Reply {
-    Reply { takes: Duration::ZERO, report: Err(ComponentError::new("trap")) }
+    Reply { takes: Duration::ZERO, report: Err(ElectorError::new("trap")) }
 }
 
 impl Elector for Script {
@@ -136,7 +135,7 @@ impl Elector for Script {
         state: Option<State>,
         elapsed: Duration,
         word: Option<Word>,
-    ) -> Result<Report, ComponentError> {
+    ) -> Result<Report, ElectorError> {
         assert_eq!(elapsed, self.log.clock.now());
         let known = if state.is_some() { "" } else { " as new" };
         self.log.add(match &word {

@@ -158,7 +158,8 @@ impl Variables {
         tenure_core::Settings::read(variable).ok()
     }
 
-    pub(crate) fn environment(&self) -> &[(String, String)] {
+    /// All of them, secrets too: for the environment of a component.
+    pub fn environment(&self) -> &[(String, String)] {
         &self.0
     }
 }

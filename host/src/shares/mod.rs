@@ -2,19 +2,17 @@
 //!
 //! ```no_run
 //! use tenure::clock::BootClock;
-//! use tenure::component::{ElectionComponent, Engine};
 //! use tenure::handler;
-//! use tenure::settings::{Credential, Schedule, Settings, Variables, default_name};
+//! use tenure::settings::{Credential, Schedule, Settings, default_name};
 //! use tenure::shares::Shares;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let clock = BootClock::new();
-//! let component = ElectionComponent::new(&Engine::new()?, Variables::new(), &clock)?;
 //! let mut settings = Settings::new("jobs/orders", Credential::Environment);
 //! // Of its own in each process. One that keeps its name when it is started again soon keeps its shares.
 //! settings.name = Some(default_name());
 //! settings.schedule = Some(Schedule::WhileLeading);
-//! let shares = Shares::new(&component, &clock, settings, 32)?;
+//! let shares = Shares::new(&clock, settings, 32)?;
 //! // The same in each process; together they hold all 32.
 //! let work = |part| {
 //!     handler::from_fn(move |turn, _lease| async move {
@@ -34,12 +32,11 @@ mod translate;
 pub(crate) mod whole;
 
 use crate::clock::BootClock;
-use crate::component::{CheckError, ElectionComponent};
 use crate::contract::{Complaint, ProblemClass};
 use crate::election::Election;
 use crate::handler::Handler;
 use crate::runner::{Class, Event, Runner, trace};
-use crate::settings::{Settings, Variables, names};
+use crate::settings::{InvalidSettings, Settings, Variables, names};
 use contender::Place;
 use std::fmt;
 use std::pin::pin;
@@ -71,7 +68,6 @@ pub struct Part {
 /// stops its work, and the new one begins when that was seen. When a process dies, the others take over its shares.
 /// Each share is an election of its own, with its own terms and turns.
 pub struct Shares {
-    component: ElectionComponent,
     /// The coordinating election.
     election: Arc<Election>,
     settings: Settings,
@@ -93,20 +89,13 @@ impl Shares {
     /// default. [`max_tenure`](Settings::max_tenure) is ignored, and
     /// [`poll`](Settings::poll) holds for the coordinating election only: for shares it is 500 ms.
     ///
-    /// `component` is compiled already; its own settings are not used.
-    ///
     /// # Errors
     ///
-    /// All complaints about the settings at once, or the failure of the component. Nothing is sent.
-    pub fn new(
-        component: &ElectionComponent,
-        clock: &BootClock,
-        settings: Settings,
-        count: u32,
-    ) -> Result<Self, CheckError> {
+    /// All complaints about the settings at once. Nothing is sent.
+    pub fn new(clock: &BootClock, settings: Settings, count: u32) -> Result<Self, InvalidSettings> {
         // Of shares and of the coordinating election, which has no timer.
         let mut complaints =
-            Election::new(of_all(&settings), clock).check().err().unwrap_or_default();
+            Election::new(of_all(&settings), clock).check().err().map_or(Vec::new(), |e| e.0);
         if settings.name.as_deref().is_none_or(|name| name.trim().is_empty()) {
             let advice = "give each process a name of its own";
             complaints.push(complaint(names::NAME, "shares need a name", advice));
@@ -117,14 +106,13 @@ impl Shares {
         }
         let member = match settings.name.clone() {
             Some(member) if complaints.is_empty() => member,
-            _ => return Err(CheckError::Settings(complaints)),
+            _ => return Err(InvalidSettings(complaints)),
         };
         let election = Election::new(coordinating(&settings), clock);
-        election.check().map_err(CheckError::Settings)?;
+        election.check()?;
         let Settings { failover, lease, .. } = &settings;
         let pace = Pace::of(failover.or(*lease).unwrap_or(LEASE));
         Ok(Self {
-            component: component.for_candidate(Variables::new(), clock),
             election: Arc::new(election),
             settings,
             clock: clock.clone(),
@@ -241,9 +229,9 @@ impl Shares {
         part: Option<Part>,
         mut place: Place,
     ) -> Running {
-        let component = self.component.for_candidate(settings, &self.clock);
+        let elector = self.election.with_settings(settings);
         let (events, refused) = (self.events.clone(), self.events.clone());
-        let mut runner = Runner::new(component, work, self.clock.clone())
+        let mut runner = Runner::new(elector, work, self.clock.clone())
             .on_event(move |event| events(part, event))
             .on_report(place.shows())
             .keeping(place.kept());
@@ -258,7 +246,7 @@ impl Shares {
             let mut runner = runner;
             let (orders, leave) = place.both();
             let mut leave = pin!(leave);
-            while let Err(error) = runner.elector.check().await {
+            while let Err(error) = runner.elector.check() {
                 let class = Class::Election(ProblemClass::Configuration);
                 let event = Event::Problem { class, detail: error.to_string() };
                 trace::emit(&event);

@@ -1,7 +1,7 @@
 //! Sends what a member and the coordinator ask for.
 
 use super::translate::{answer, requests, sign_of};
-use crate::contract::{Complaint, LeaseState, Problem, ProblemClass, Request, Snapshot};
+use crate::contract::{LeaseState, Problem, ProblemClass, Request, Snapshot};
 use crate::election::Election;
 use std::sync::Arc;
 use tenure_azure::operation::ETag;
@@ -51,8 +51,8 @@ impl SharesStore {
     /// Breaks the lease of a share whose holder does not give it up, and reports who that is.
     async fn break_lease(&self, share: Share, of: u32) -> Told {
         let election = self.election.for_suffix(&share.suffix(of));
-        if let Err(complaints) = election.check() {
-            let detail = Complaint::sentences(&complaints);
+        if let Err(invalid) = election.check() {
+            let detail = invalid.to_string();
             let problem = Some(Problem { class: ProblemClass::Configuration, detail });
             return Told { answer: Answer::Refused, problem };
         }

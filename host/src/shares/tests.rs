@@ -1,38 +1,33 @@
 use super::*;
-use crate::component::Engine;
-use crate::settings::{Credential, Variables};
+use crate::settings::Credential;
 
-async fn complaints(settings: Settings, count: u32) -> Vec<String> {
-    let clock = BootClock::new();
-    let engine = Engine::new().unwrap();
-    let component = ElectionComponent::new(&engine, Variables::new(), &clock).unwrap();
-    match Shares::new(&component, &clock, settings, count) {
+fn complaints(settings: Settings, count: u32) -> Vec<String> {
+    match Shares::new(&BootClock::new(), settings, count) {
         Ok(_) => Vec::new(),
-        Err(CheckError::Settings(complaints)) => {
+        Err(InvalidSettings(complaints)) => {
             complaints.into_iter().map(|complaint| complaint.setting).collect()
         }
-        Err(error) => panic!("{error}"),
     }
 }
 
-#[tokio::test]
-async fn all_complaints_come_at_once() {
+#[test]
+fn all_complaints_come_at_once() {
     let credential = || Credential::ConnectionString("UseDevelopmentStorage=true".into());
     let mut settings = Settings::new("jobs/orders", credential());
     settings.lease = Some(Duration::from_secs(5));
     for count in [0, MOST + 1] {
-        let told = complaints(settings.clone(), count).await;
+        let told = complaints(settings.clone(), count);
         assert_eq!(told, [names::LEASE, names::NAME, "shares"], "{count}");
     }
     let mut settings = Settings::new("jobs/orders", credential());
     settings.name = Some("ada".to_owned());
     for count in [1, MOST] {
-        assert_eq!(complaints(settings.clone(), count).await, [""; 0], "{count}");
+        assert_eq!(complaints(settings.clone(), count), [""; 0], "{count}");
     }
 }
 
-#[tokio::test]
-async fn only_the_plan_says_who_leads() {
+#[test]
+fn only_the_plan_says_who_leads() {
     let credential = Credential::ConnectionString("UseDevelopmentStorage=true".into());
     let mut settings = Settings::new("jobs/orders", credential);
     settings.max_tenure = Some(Duration::from_secs(86_400));

@@ -5,12 +5,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure::component::{ComponentError, ElectionComponent, Network, NetworkFailure, Surroundings};
 use tenure::contract::{EndingReason, Event, Failure, Report, Request, Response, Role, State};
 use tenure::handler::BoxFuture;
-use tenure::runner::Elector;
+use tenure::runner::{Elector, ElectorError};
 use tenure::settings::Variables;
 use tenure_core::Settings;
+use tenure_wasmtime::{ElectionComponent, Network, NetworkFailure, Surroundings};
 use tokio::select;
 
 use super::clock::SimClock;
@@ -140,7 +140,7 @@ impl Elector for SimElector {
         state: Option<State>,
         elapsed: Duration,
         event: Option<Event>,
-    ) -> Result<Report, ComponentError> {
+    ) -> Result<Report, ElectorError> {
         let began = self.world.now();
         let step = async {
             match &self.of {
@@ -158,7 +158,7 @@ impl Elector for SimElector {
             () = self.fails() => {
                 self.world.note(What::Forgot(self.who));
                 self.world.state().processes[self.who].leads_until = Duration::ZERO;
-                Err(ComponentError::new("as the dice fell"))
+                Err(ElectorError::new("as the dice fell"))
             }
             report = step => report,
         }?;

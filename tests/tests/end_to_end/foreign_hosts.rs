@@ -10,14 +10,13 @@ use std::time::Duration;
 use chrono::{DateTime, FixedOffset};
 use serde_json::Value;
 use tenure::clock::BootClock;
-use tenure::component::{ElectionComponent, Engine};
 use tenure::egress::AllowList;
-use tenure::handler::{ComponentHandler, Options};
 use tenure::runner::Runner;
 use tenure::settings::Variables;
 use tenure_tests::examples::Language;
 use tenure_tests::foreign::{self, Server, Waiting};
 use tenure_tests::{Candidate, Reports, SERVICE, Store, examples, needs, tools};
+use tenure_wasmtime::{ComponentHandler, ElectionComponent, Engine, Options};
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
 

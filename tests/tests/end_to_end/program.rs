@@ -249,7 +249,7 @@ fn a_file_that_is_no_handler_is_told_what_it_is() {
     let module = folder.path().join("module.wasm");
     std::fs::write(&module, b"\0asm\x01\0\0\0").unwrap();
     let election = folder.path().join("election.wasm");
-    std::fs::write(&election, tenure::component::ELECTION_COMPONENT).unwrap();
+    std::fs::write(&election, tenure_wasmtime::ELECTION_COMPONENT).unwrap();
     let cases = [
         (module.to_str().unwrap(), "core WebAssembly module"),
         (election.to_str().unwrap(), "tenure:election/election@0.1.0"),

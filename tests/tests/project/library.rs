@@ -1,7 +1,8 @@
-//! The library is for other programs: it brings nothing that only the program `tenure` needs, a component of
-//! bounded size, and all that is needed to build it elsewhere.
+//! The libraries are for other programs: they bring nothing that only the program `tenure` needs, components of
+//! bounded size, and all that is needed to build them elsewhere.
 
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -15,12 +16,11 @@ fn cargo(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What the library depends on without features, direct or not, by name.
-fn dependencies() -> Vec<String> {
+/// What a library depends on by default, direct or not, by name.
+fn dependencies(package: &str) -> BTreeSet<String> {
     let text = cargo(&[
         "tree",
-        "--package=tenure",
-        "--no-default-features",
+        &format!("--package={package}"),
         "--edges=normal",
         "--prefix=none",
         "--format={p}",
@@ -41,10 +41,8 @@ fn root() -> &'static Path {
 }
 
 #[test]
-fn nothing_of_the_program_is_a_dependency_of_the_library() {
-    let names = dependencies();
-    assert!(names.iter().any(|name| name == "wasmtime"), "{names:?}");
-    for program in [
+fn nothing_of_the_program_is_a_dependency_of_a_library() {
+    const PROGRAM: [&str; 11] = [
         "anstyle",
         "axum",
         "clap",
@@ -56,10 +54,25 @@ fn nothing_of_the_program_is_a_dependency_of_the_library() {
         "tempfile",
         "tenure-guest",
         "tenure-store",
-        "wac-graph",
-    ] {
-        assert!(!names.iter().any(|name| name == program), "{program}");
+    ];
+    const ENGINE: [&str; 3] = ["wac-graph", "wasmtime", "wit-bindgen"];
+    let library = dependencies("tenure");
+    assert!(library.contains("reqwest"), "{library:?}");
+    for name in PROGRAM.iter().chain(&ENGINE) {
+        assert!(!library.contains(*name), "{name}");
     }
+    let host = dependencies("tenure-wasmtime");
+    assert!(host.contains("wasmtime") && host.contains("tenure"), "{host:?}");
+    for name in PROGRAM.iter().chain(&["wac-graph"]) {
+        assert!(!host.contains(*name), "{name}");
+    }
+}
+
+/// What a program gets with the library, features aside.
+#[test]
+fn the_library_brings_few_crates() {
+    let library = dependencies("tenure");
+    assert!((50..=150).contains(&library.len()), "{}: {library:?}", library.len());
 }
 
 /// Hosts fetch, compile and instantiate the component. The bound falls with each removal, and rises only with a new part of the
@@ -68,8 +81,8 @@ fn nothing_of_the_program_is_a_dependency_of_the_library() {
 fn the_components_stay_small() {
     const MOST: usize = 529_000;
     const MOST_WEBHOOK: usize = 20_000;
-    let election = tenure::component::ELECTION_COMPONENT.len();
-    let universal = tenure::compose::UNIVERSAL_COMPONENT.len();
+    let election = tenure_wasmtime::ELECTION_COMPONENT.len();
+    let universal = tenure_wasmtime::compose::UNIVERSAL_COMPONENT.len();
     for (name, size) in [("election.wasm", election), ("tenure.wasm", universal)] {
         assert!(size <= MOST, "{name} has {size} bytes, and may have {MOST}");
     }
@@ -121,13 +134,13 @@ fn packages_hold_the_contract_and_the_components() {
         })
         .collect();
     assert!(contract.iter().any(|file| file == "wit/types.wit"), "{contract:?}");
-    let files = cargo(&["package", "--list", "--allow-dirty", "--package=tenure"]);
+    let files = cargo(&["package", "--list", "--allow-dirty", "--package=tenure-wasmtime"]);
     for file in &contract {
         assert!(files.lines().any(|line| line == file), "{file}");
     }
     let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
-    assert!(read("host/Cargo.toml").contains("\"/components/*.wasm\""));
-    let (build, script) = (read("host/build.rs"), read(".ci/release/package"));
+    assert!(read("host/wasmtime/Cargo.toml").contains("\"/components/*.wasm\""));
+    let (build, script) = (read("host/wasmtime/build.rs"), read(".ci/release/package"));
     let components = build.split("file: \"").skip(1).map(|rest| rest.split('"').next().unwrap());
     let components: Vec<_> = components.collect();
     assert_eq!(components.len(), 4);

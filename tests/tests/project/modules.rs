@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates, by their folders.
-const CRATES: [&str; 12] = [
+const CRATES: [&str; 13] = [
     "guest",
     "guest/azure",
     "guest/base",
@@ -24,6 +24,7 @@ const CRATES: [&str; 12] = [
     "host/demo",
     "host/shares",
     "host/store",
+    "host/wasmtime",
 ];
 
 /// What the root is called among the modules.

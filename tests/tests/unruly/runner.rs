@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tenure::clock::{Clock, Reading};
-use tenure::component::ComponentError;
 use tenure::contract::{Event as Word, Leadership, Report, Role, State};
 use tenure::handler::TurnEnd;
-use tenure::runner::{Elector, Event, Runner};
+use tenure::runner::{Elector, ElectorError, Event, Runner};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -35,7 +34,7 @@ impl Elector for Script {
         _: Option<State>,
         elapsed: Duration,
         word: Option<Word>,
-    ) -> Result<Report, ComponentError> {
+    ) -> Result<Report, ElectorError> {
         let step = self.steps.fetch_add(1, Ordering::SeqCst);
         assert!(self.clock.now() >= elapsed);
         let again_in = if step < self.renewals { RENEW } else { LONG };

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::clock::Clock;
-use tenure::component::Engine;
 use tenure::contract::{Timestamp, Turn};
 use tenure::egress::AllowList;
-use tenure::handler::{ComponentHandler, Handler, Options, Stream, TurnEnd};
+use tenure::handler::{Handler, Stream, TurnEnd};
 use tenure::{Deadline, clock};
 use tenure_tests::UNRULY_HANDLER;
+use tenure_wasmtime::{ComponentHandler, Engine, Options};
 use tokio::sync::watch;
 use tokio::time::timeout;
 

@@ -34,7 +34,7 @@ use tenure::egress::Authorities;
 use tenure::election::Election;
 #[cfg(unix)]
 use tenure::program::command::{Attached, NotRunnable};
-use tenure::settings::{Variables, default_name, names};
+use tenure::settings::{InvalidSettings, Variables, default_name, names};
 use tenure::shares::Part;
 use tenure_core::Zone;
 
@@ -237,7 +237,7 @@ impl Configuration {
     pub(super) fn reach(&mut self, shared: &Election) -> Election {
         let election = shared.with_settings(self.settings.clone());
         let election = election.trusting(self.authorities.clone());
-        if let Err(complaints) = election.check() {
+        if let Err(InvalidSettings(complaints)) = election.check() {
             self.add(complaints);
         }
         election

@@ -1,7 +1,7 @@
 //! What the end of a command means for its turn.
 
 use super::super::TurnEnd;
-use super::super::trap::shortened;
+use super::super::shortened::shortened;
 use super::messages::Gone;
 use crate::family::Ended;
 

@@ -271,7 +271,7 @@ impl Elector for Arc<Renewing> {
         _: Option<State>,
         _: Duration,
         word: Option<Word>,
-    ) -> Result<Report, ComponentError> {
+    ) -> Result<Report, ElectorError> {
         let step = self.0.fetch_add(1, Ordering::SeqCst);
         let answer = match (step, word) {
             (0, _) => leading(7).run(turn(7)),

@@ -2,10 +2,9 @@
 
 use super::{Log, VirtualClock, leading, left, seconds};
 use crate::clock::Clock;
-use crate::component::ComponentError;
 use crate::contract::{Event as Word, Report, State};
 use crate::handler::from_fn;
-use crate::runner::{Elector, Runner};
+use crate::runner::{Elector, ElectorError, Runner};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,7 +22,7 @@ impl Elector for Late {
         _: Option<State>,
         elapsed: Duration,
         word: Option<Word>,
-    ) -> Result<Report, ComponentError> {
+    ) -> Result<Report, ElectorError> {
         *self.waited.lock().unwrap() = None;
         self.log.add("asked");
         self.log.clock.sleep_until(elapsed + seconds(200)).await;
@@ -102,7 +101,7 @@ impl Elector for Sleepy {
         _: Option<State>,
         elapsed: Duration,
         _: Option<Word>,
-    ) -> Result<Report, ComponentError> {
+    ) -> Result<Report, ElectorError> {
         let Self(log) = self;
         log.add("asked");
         if elapsed == Duration::ZERO {
@@ -140,7 +139,7 @@ impl Elector for Behind {
         _: Option<State>,
         _: Duration,
         _: Option<Word>,
-    ) -> Result<Report, ComponentError> {
+    ) -> Result<Report, ElectorError> {
         self.0.fetch_add(1, Ordering::SeqCst);
         leading(7).report
     }

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::thread;
 
 use clap::Parser;
-use tenure::component::{ElectionComponent, Engine};
 use tenure::settings::Variables;
 use tenure_core::mutants::Mutant;
 use tenure_simulation::campaign::{self, Totals};
 use tenure_simulation::fault::Fault;
 use tenure_simulation::plan::Rules;
 use tenure_simulation::{About, Fidelity, Options, Outcome, Slots, hunt, last_run, trace};
+use tenure_wasmtime::{ElectionComponent, Engine};
 
 /// Candidates in virtual time, with faults chosen by seeds.
 #[derive(Parser)]

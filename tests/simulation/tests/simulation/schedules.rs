@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use tenure::clock::BootClock;
-use tenure::component::{ElectionComponent, Engine};
 use tenure::settings::Variables;
 use tenure_core::Delivery;
 use tenure_simulation::campaign::{self, Totals};
@@ -17,6 +16,7 @@ use tenure_simulation::plan::{Class, Plan, Rules, SLOTS, Trait};
 use tenure_simulation::trace::trace;
 use tenure_simulation::world::Millis;
 use tenure_simulation::{About, Fidelity, Options, Slots, last_run};
+use tenure_wasmtime::{ElectionComponent, Engine};
 
 fn native() -> Options {
     Fidelity::Native.into()

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tenure::clock::BootClock;
-use tenure::component::{ElectionComponent, Engine};
 use tenure::contract::Problem;
 use tenure::election::Election;
 use tenure::handler;
@@ -113,7 +112,6 @@ impl Drop for Work {
 }
 
 struct Scene {
-    component: ElectionComponent,
     connection_string: String,
     coordinating: String,
     /// Azurite may stand still for a while, and is given leases that bear it.
@@ -128,10 +126,7 @@ struct Member {
 
 impl Scene {
     fn of(store: &Store) -> Self {
-        let engine = Engine::with_cache(None).unwrap();
-        let clock = BootClock::new();
         Self {
-            component: ElectionComponent::new(&engine, Variables::new(), &clock).unwrap(),
             connection_string: store.connection_string(),
             coordinating: format!("tenure-test-{}/jobs/orders", Uuid::new_v4().simple()),
             failover: matches!(store, Store::Embedded(_)).then_some(Duration::from_secs(10)),
@@ -152,7 +147,7 @@ impl Scene {
 
     async fn start(&self, name: &'static str, shares: u32) -> Member {
         let clock = BootClock::new();
-        let shares = Shares::new(&self.component, &clock, self.settings(name), shares).unwrap();
+        let shares = Shares::new(&clock, self.settings(name), shares).unwrap();
         let judge = self.judge.clone();
         let told = move |part, event| {
             if let Event::Problem { .. } = event {

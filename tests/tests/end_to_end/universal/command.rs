@@ -2,9 +2,9 @@
 
 use ::http::StatusCode;
 use serde_json::Value;
-use tenure::compose::UNIVERSAL_COMPONENT;
 use tenure_tests::Platform;
 use tenure_tests::platform::Shift;
+use tenure_wasmtime::compose::UNIVERSAL_COMPONENT;
 
 use super::world::World;
 

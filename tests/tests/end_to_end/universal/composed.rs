@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use ::http::Method;
 use tenure::clock::{BootClock, Clock as _};
-use tenure::component::{ElectionComponent, Engine};
-use tenure::compose::{UNIVERSAL_COMPONENT, compose};
 use tenure::contract::{Event, Role};
 use tenure::settings::{Variables, names};
 use tenure_tests::UNRULY_HANDLER;
+use tenure_wasmtime::compose::{UNIVERSAL_COMPONENT, compose};
+use tenure_wasmtime::{ElectionComponent, Engine};
 
 use super::world::{BEARER, World, get, tick};
 

@@ -9,10 +9,10 @@ use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::Value;
-use tenure::compose::UNIVERSAL_COMPONENT;
 use tenure_store::{Account, Now, Service, Store, system_clock};
 use tenure_tests::Platform;
 use tenure_tests::platform::{Answered, Shift};
+use tenure_wasmtime::compose::UNIVERSAL_COMPONENT;
 use tokio::net::TcpListener;
 
 pub const TOKEN: &str = "a-long-random-token";

@@ -102,7 +102,7 @@ fn defaults_are_those_of_the_program() {
     #[cfg(unix)]
     assert_eq!(duration(&STOP_TIME), tenure::program::command::STOP_TIME);
     let memory: bytesize::ByteSize = MEMORY_LIMIT.default.parse().unwrap();
-    assert_eq!(usize::try_from(memory.as_u64()), Ok(tenure::handler::MEMORY_LIMIT));
+    assert_eq!(usize::try_from(memory.as_u64()), Ok(tenure_wasmtime::MEMORY_LIMIT));
     for setting in [&LOG, &LOG_LEVEL] {
         assert!(matches!(setting.kind, Kind::OneOf(words) if words.contains(&setting.default)));
     }

@@ -7,7 +7,7 @@ use super::subjects::{AT_ONCE, Subject};
 use futures_util::{StreamExt as _, stream};
 pub(super) use show::{as_json, as_text};
 use std::collections::BTreeMap;
-use tenure::contract::{Complaint, Problem, ProblemClass, Timestamp};
+use tenure::contract::{Problem, ProblemClass, Timestamp};
 use tenure::election::Election;
 use tenure::program::shares::{Answer, Ask, Candidate, Plan, SharesStore, Sign};
 use tenure::settings::{Variables, names};
@@ -180,8 +180,8 @@ async fn records(
 
 /// Reads that of one.
 async fn record(election: Election, closing: bool) -> Record {
-    if let Err(complaints) = election.check() {
-        let detail = Complaint::sentences(&complaints);
+    if let Err(invalid) = election.check() {
+        let detail = invalid.to_string();
         return Err(Problem { class: ProblemClass::Configuration, detail });
     }
     match election.inspect().await {

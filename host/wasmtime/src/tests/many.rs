@@ -1,19 +1,19 @@
 //! Many elections in one process.
 
 use super::{Wireless, settings, store, surroundings};
-use crate::clock::{BootClock, Clock};
-use crate::component::places::Urgency;
-use crate::component::{ComponentError, ElectionComponent, Engine, Network, NetworkFailure};
-use crate::contract::{EndingReason, Problem, Report, RequestKind, Role, Snapshot};
-use crate::future::BoxFuture;
-use crate::handler::from_fn;
-use crate::runner::{Event, Reason, Runner};
-use crate::settings::{Variables, names};
+use crate::places::Urgency;
+use crate::{ComponentError, ElectionComponent, Engine, Network, NetworkFailure};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tenure::clock::{BootClock, Clock};
+use tenure::contract::{EndingReason, Problem, Report, RequestKind, Role, Snapshot};
+use tenure::handler::BoxFuture;
+use tenure::handler::from_fn;
+use tenure::runner::{Event, Reason, Runner};
+use tenure::settings::{Variables, names};
 use tenure_store::{Account, Service};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;

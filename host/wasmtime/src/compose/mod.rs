@@ -15,8 +15,8 @@ mod strip;
 
 use wac_graph::types::{Package, Types};
 
-use crate::component::ELECTION_COMPONENT;
-pub use crate::contract::LEADER_HANDLER;
+use crate::ELECTION_COMPONENT;
+pub use tenure::contract::LEADER_HANDLER;
 
 /// The election component that posts each turn to `TENURE_HANDLER_URL`: the WIT world `platform`. It runs anywhere as
 /// it is.

@@ -92,16 +92,15 @@ fn origin() -> Result<Origin, String> {
         "examples/rust",
         "Cargo.toml",
         "Cargo.lock",
-        "host/build.rs",
-        "host/build",
-        "host/src/compose/strip.rs",
+        "host/wasmtime/build.rs",
+        "host/wasmtime/build",
+        "host/wasmtime/src/compose/strip.rs",
     ];
-    let workspace = wasm::workspace()?;
-    if workspace.join("guest/Cargo.toml").exists() {
+    let package = wasm::package()?;
+    if let Some(workspace) = wasm::workspace(&package) {
         wasm::watch(&workspace, &INPUTS);
         return Ok(Origin::Workspace(workspace));
     }
-    let package = wasm::package()?;
     wasm::watch(&package, &["components", "build.rs", "build", "src/compose/strip.rs"]);
     Ok(Origin::Package(package.join("components")))
 }

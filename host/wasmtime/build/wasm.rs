@@ -1,6 +1,6 @@
 //! Builds packages of this workspace as WebAssembly components, from a build script.
 //!
-//! Shared by the build scripts of `host` and `tests`. Each calls a nested cargo, whose target directory is
+//! Shared by the build scripts of `host/wasmtime` and `tests`. Each calls a nested cargo, whose target directory is
 //! `wasm` inside the outer one: cargo holds a lock on that itself. All profiles, features and lints share
 //! it, so that each component is built once.
 
@@ -104,9 +104,10 @@ pub fn publish(from: &Path, name: &str) {
     }
 }
 
-/// The root of the workspace: both `host` and `tests` are directly below it.
-pub fn workspace() -> Result<PathBuf, String> {
-    package()?.parent().map(Path::to_path_buf).ok_or_else(|| "the package has no parent".to_owned())
+/// The root of the workspace that a package is in: it has the source of the components.
+pub fn workspace(package: &Path) -> Option<PathBuf> {
+    let mut above = package.ancestors().skip(1);
+    above.find(|folder| folder.join("guest/Cargo.toml").exists()).map(Path::to_path_buf)
 }
 
 /// The folder of the package whose build script this is.

@@ -1,9 +1,9 @@
 //! What the handles of a guest make the host hold: what is not sent yet.
 
-use crate::egress::{Budget, OPEN_BODY, weight};
 use http::HeaderMap;
 use std::any::Any;
 use std::collections::HashSet;
+use tenure::engine::{Budget, OPEN_BODY, weight};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi_http::FieldMap;
 use wasmtime_wasi_http::p2::bindings::http::types::Method;

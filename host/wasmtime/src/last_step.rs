@@ -1,8 +1,8 @@
 //! What the host knows of a candidate by its newest step: how urgent the next one is, and whether it comes too late.
 
 use super::engine::{Engine, Leads};
-use crate::contract::{Report, Role};
 use std::time::Duration;
+use tenure::contract::{Report, Role};
 
 /// A step of a candidate with a lease comes too late when it begins later than this, and than an eighth of the time that was left
 /// when it was due.
@@ -67,7 +67,7 @@ impl LastStep {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Leadership;
+    use tenure::contract::Leadership;
 
     const MS: Duration = Duration::from_millis(1);
     const ZERO: Duration = Duration::ZERO;

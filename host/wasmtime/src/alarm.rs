@@ -14,15 +14,15 @@ mod system {
     use std::time::Duration;
 
     /// A timer of the kernel.
-    pub(in crate::component) struct Alarm(OwnedFd);
+    pub(crate) struct Alarm(OwnedFd);
 
     impl Alarm {
-        pub(in crate::component) fn new() -> io::Result<Self> {
+        pub(crate) fn new() -> io::Result<Self> {
             Ok(Self(timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?))
         }
 
         /// Has it go off once, so long from now; not at all with none. What was set before is void.
-        pub(in crate::component) fn set(&self, within: Option<Duration>) {
+        pub(crate) fn set(&self, within: Option<Duration>) {
             // Zero would be none.
             let within = within.map(|within| within.max(Duration::from_nanos(1)));
             let within = within.unwrap_or_default();
@@ -38,7 +38,7 @@ mod system {
         }
 
         /// Until it goes off.
-        pub(in crate::component) fn wait(&self) {
+        pub(crate) fn wait(&self) {
             while let Err(error) = rustix::io::read(&self.0, &mut [0; 8]) {
                 if error != rustix::io::Errno::INTR {
                     thread::sleep(Duration::from_millis(10));
@@ -56,15 +56,15 @@ mod system {
     use std::time::{Duration, Instant};
 
     /// When it goes off; setting it does wake the thread here.
-    pub(in crate::component) struct Alarm(Mutex<Option<Instant>>, Condvar);
+    pub(crate) struct Alarm(Mutex<Option<Instant>>, Condvar);
 
     impl Alarm {
-        pub(in crate::component) fn new() -> io::Result<Self> {
+        pub(crate) fn new() -> io::Result<Self> {
             Ok(Self(Mutex::default(), Condvar::new()))
         }
 
         /// Has it go off once, so long from now; not at all with none. What was set before is void.
-        pub(in crate::component) fn set(&self, within: Option<Duration>) {
+        pub(crate) fn set(&self, within: Option<Duration>) {
             let at = within.map(|within| Instant::now() + within);
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
             if at.is_some() {
@@ -73,7 +73,7 @@ mod system {
         }
 
         /// Until it goes off.
-        pub(in crate::component) fn wait(&self) {
+        pub(crate) fn wait(&self) {
             let mut at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             loop {
                 let left = at.map(|at| at.saturating_duration_since(Instant::now()));

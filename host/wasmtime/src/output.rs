@@ -1,8 +1,8 @@
 //! Standard output and standard error of a guest, line by line.
 
-use crate::lines::Lines;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tenure::engine::Lines;
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};

@@ -1,19 +1,24 @@
 //! The user's own component as a handler: the world `leader`.
 
-use super::lines::{HandlerLines, LineSink, Stream, TurnLines};
-use super::trap::{explain, shortened};
-use super::{BoxFuture, Handler, TurnEnd};
-use crate::clock::{Clock, Reading};
-use crate::component::bindings::{Across as _, LeaderPre};
-use crate::component::{self, Context, Engine, Grant, Kept, Output};
-use crate::contract::{LEADER_HANDLER, Turn};
-use crate::deadline::Deadline;
-use crate::egress::{AllowList, Answers, Budget, Gate, Names, Outlet, Policy};
-use crate::trace_parent::TraceParent;
+#[cfg(test)]
+mod tests;
+
+use super::trap::explain;
+use super::wasi_http::Guarded;
+use crate::bindings::{Across as _, LeaderPre};
+use crate::{Context, Engine, Grant, Kept, Output};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure::Deadline;
+use tenure::TraceParent;
+use tenure::clock::{Clock, Reading};
+use tenure::contract::{LEADER_HANDLER, Turn};
+use tenure::egress::AllowList;
+use tenure::engine::{Answers, Budget, Gate, Names, Outlet, Policy};
+use tenure::engine::{HandlerLines, TurnLines, shortened};
+use tenure::handler::{BoxFuture, Handler, LineSink, Stream, TurnEnd};
 use wasmtime::component::Component;
 use wasmtime::{Store, UpdateDeadline};
 
@@ -71,9 +76,8 @@ impl Default for Options {
 /// ```no_run
 /// use std::sync::Arc;
 /// use tenure::clock::BootClock;
-/// use tenure::component::Engine;
 /// use tenure::egress::AllowList;
-/// use tenure::handler::{ComponentHandler, Options};
+/// use tenure_wasmtime::{ComponentHandler, Engine, Options};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (engine, clock) = (Engine::new()?, BootClock::new());
@@ -141,8 +145,7 @@ impl ComponentHandler {
         require_export(engine, &component)?;
         let kind = component.component_type();
         let imports = kind.imports(engine.wasmtime()).map(|(name, _)| name.to_owned()).collect();
-        let linked =
-            component::linker(engine).and_then(|linker| linker.instantiate_pre(&component));
+        let linked = crate::linker(engine).and_then(|linker| linker.instantiate_pre(&component));
         let linked = linked.map_err(|error| {
             InvalidHandler::new(format!("imports what a handler is not given: {error:#}"))
         })?;
@@ -188,12 +191,12 @@ impl ComponentHandler {
             stdout: Some(Output::new(lines.of(Stream::Stdout))),
             stderr: Output::new(lines.of(Stream::Stderr)),
             clock: self.clock.clone(),
-            gate: Box::new(gate),
+            gate: Box::new(Guarded(gate)),
             memory: self.memory_limit,
             budget,
             surroundings: None,
         };
-        let mut store = component::store(&self.engine, grant);
+        let mut store = crate::store(&self.engine, grant);
         // Code that never waits is ended here; the runner ends what waits.
         let lease = lease.clone();
         store.epoch_deadline_callback(move |_| {

@@ -4,17 +4,20 @@ mod instances;
 mod many;
 
 use super::{CheckError, ElectionComponent, Engine, Network, NetworkFailure, Surroundings};
-use crate::clock::virtual_time::VirtualClock;
-use crate::clock::{BootClock, Clock};
-use crate::contract::{Event, LeaseState, Role, State};
-use crate::future::BoxFuture;
-use crate::settings::{Variables, names};
 use bytes::Bytes;
 use chrono::DateTime;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tenure::clock::{BootClock, Clock};
+use tenure::contract::{Event, LeaseState, Role, State};
+use tenure::handler::BoxFuture;
+use tenure::settings::{Variables, names};
 use tenure_store::{Account, Now, Request, Service, Store};
+use virtual_time::VirtualClock;
+
+#[path = "../../src/clock/virtual_time.rs"]
+mod virtual_time;
 
 fn component(settings: Variables) -> (ElectionComponent, BootClock) {
     let clock = BootClock::new();

@@ -1,15 +1,15 @@
 //! Instances that are used again.
 
-use super::super::RESTING;
 use super::{Wireless, settings, store, surroundings};
-use crate::clock::{BootClock, Clock as _};
-use crate::component::{CheckError, ElectionComponent, Engine, Network, NetworkFailure};
-use crate::contract::State;
-use crate::future::BoxFuture;
-use crate::settings::{Variables, names};
+use crate::RESTING;
+use crate::{CheckError, ElectionComponent, Engine, Network, NetworkFailure};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use std::sync::Mutex;
+use tenure::clock::{BootClock, Clock as _};
+use tenure::contract::State;
+use tenure::handler::BoxFuture;
+use tenure::settings::{Variables, names};
 use tenure_store::{Account, Service};
 use tokio::task::JoinSet;
 

@@ -1,6 +1,7 @@
 //! What can go wrong with the component itself.
 
-use crate::contract::Complaint;
+use tenure::contract::Complaint;
+use tenure::runner::ElectorError;
 use thiserror::Error;
 
 /// The component trapped, broke its contract, or could not be loaded. The text says which.
@@ -19,6 +20,12 @@ impl ComponentError {
     }
 }
 
+impl From<ComponentError> for ElectorError {
+    fn from(error: ComponentError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
 /// WebAssembly cannot be run in this process. The text says why.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("WebAssembly cannot be run here: {0}")]
@@ -34,17 +41,9 @@ impl EngineError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CheckError {
     /// The settings are wrong.
-    #[error("{}", sentences(.0))]
+    #[error("{}", Complaint::sentences(.0))]
     Settings(Vec<Complaint>),
     /// The component itself failed.
     #[error(transparent)]
     Component(#[from] ComponentError),
-}
-
-fn sentences(complaints: &[Complaint]) -> String {
-    let sentence = |complaint: &Complaint| {
-        let Complaint { setting, problem, advice } = complaint;
-        format!("{setting}: {problem}; {advice}")
-    };
-    complaints.iter().map(sentence).collect::<Vec<_>>().join(". ")
 }

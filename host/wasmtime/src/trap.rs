@@ -1,10 +1,7 @@
-//! What is told of a handler that did not come to its end, or has too much to say.
+//! What is told of a handler that did not come to its end.
 
 use wasmtime::Trap;
 use wasmtime::component::ResourceTableError;
-
-/// Bytes of a handler's error that are handed on. It is for people.
-const ERROR: usize = 4096;
 
 /// Why a handler trapped, or could not be started, in words that help its author.
 pub(super) fn explain(error: &wasmtime::Error) -> String {
@@ -22,26 +19,4 @@ pub(super) fn explain(error: &wasmtime::Error) -> String {
             .to_owned();
     }
     format!("{:#}", error.root_cause())
-}
-
-/// A handler's error, not endless.
-pub(super) fn shortened(mut text: String) -> String {
-    if text.len() > ERROR {
-        text.truncate(text.floor_char_boundary(ERROR));
-        text.push('…');
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_text_is_cut_between_two_characters() {
-        assert_eq!(shortened("x".repeat(ERROR)), "x".repeat(ERROR));
-        let cut = shortened(format!("x{}", "ü".repeat(ERROR)));
-        assert_eq!(cut.len(), ERROR - 1 + '…'.len_utf8());
-        assert!(cut.ends_with("ü…"));
-    }
 }

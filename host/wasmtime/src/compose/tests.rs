@@ -1,5 +1,5 @@
 use super::*;
-use crate::handler::EXAMPLE_HANDLER;
+use crate::EXAMPLE_HANDLER;
 
 const ORDER: [&str; 4] = [
     "wasi:cli/run@0.2.12",

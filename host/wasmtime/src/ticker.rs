@@ -4,13 +4,13 @@
 //! before it goes off, so that the thread does not wake up for them.
 
 use super::alarm::Alarm;
-use crate::deadline::Deadline;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use tenure::Deadline;
 use wasmtime::EngineWeak;
 
 /// How often running guest code is interrupted. Half of the slack that the protocol's A2 gives
@@ -164,8 +164,8 @@ impl Drop for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::{BootClock, Clock as _};
     use std::task::Poll;
+    use tenure::clock::{BootClock, Clock as _};
     use wasmtime::{Config, Engine, Instance, Module, Store, Trap, UpdateDeadline};
 
     /// `(module (func (export "f") (loop br 0)))`

@@ -1,12 +1,15 @@
 //! Requests of a component: `wasi:http` on a [`Gate`].
 
-use crate::egress::{self, Body, CHUNK, Gate, Limits};
 use http_body_util::BodyExt as _;
+use tenure::engine::{self, Body, CHUNK, Gate, Limits};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 type Answer = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
 
-impl WasiHttpHooks for Gate {
+/// A gate as the engine asks for it.
+pub(crate) struct Guarded(pub Gate);
+
+impl WasiHttpHooks for Guarded {
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
         CHUNK
     }
@@ -29,9 +32,9 @@ impl WasiHttpHooks for Gate {
             between_bytes: options.between_bytes_timeout,
         };
         let body = |body: WasiBody| -> Body {
-            body.map_err(|error| egress::Error::Other(error.to_string())).boxed_unsync()
+            body.map_err(|error| engine::Error::Other(error.to_string())).boxed_unsync()
         };
-        let sent = self.clone().send(request.map(body), limits);
+        let sent = self.0.clone().send(request.map(body), limits);
         Box::new(async move {
             let response = sent.await.map_err(known)?;
             let done: Box<dyn Future<Output = Result<(), Error>> + Send> =
@@ -42,8 +45,8 @@ impl WasiHttpHooks for Gate {
 }
 
 /// The case of the standard that fits best; what has none keeps its text.
-fn known(error: egress::Error) -> Error {
-    use egress::Error as Own;
+fn known(error: engine::Error) -> Error {
+    use engine::Error as Own;
     match error {
         Own::InvalidUrl => Error::HttpRequestUriInvalid,
         Own::InvalidMethod => Error::HttpRequestMethodInvalid,

@@ -12,21 +12,22 @@ use super::linker::linker;
 use super::output::Output;
 use super::places::{Place, Urgency};
 use super::surroundings::{Carrier, Surroundings};
-use crate::clock::{Clock, Reading};
-use crate::contract::{
-    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Listed, Needs, Problem, Report,
-    Request, Response, Snapshot, State, TransferOrder, TransferState, TriggerState, response,
-    to_http,
-};
-use crate::egress::direct::through;
-use crate::egress::{AllowList, Answers, Authorities, Budget, Clients, Gate, Policy};
-use crate::election::unreachable_origin;
-use crate::settings::{Variables, names};
-use crate::span::nanoseconds;
+use super::wasi_http::Guarded;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use tenure::clock::{Clock, Reading};
+use tenure::contract::{
+    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Listed, Needs, Problem, Report,
+    Request, Response, Snapshot, State, TransferOrder, TransferState, TriggerState, response,
+    to_http,
+};
+use tenure::egress::{AllowList, Authorities};
+use tenure::engine::nanoseconds;
+use tenure::engine::{Budget, Clients, Gate, driven, reach, through};
+use tenure::runner::{Elector, ElectorError};
+use tenure::settings::{Variables, names};
 use tokio::time::timeout;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{
@@ -43,16 +44,10 @@ pub const ELECTION_COMPONENT: &[u8] = include_bytes!(env!("TENURE_COMPONENT"));
 /// Bytes of memory for one call. It uses a few hundred KiB.
 const MEMORY: usize = 64 * 1024 * 1024;
 
-/// The longest that one request may take, whatever the component asks for.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The largest answer, in bytes: a page of a list of blobs. Most have a few hundred.
-const ANSWER: usize = 4 * 1024 * 1024;
-
 /// The election component with the settings of one candidate.
 ///
 /// It may send requests to the origins that its [`check`](ElectionComponent::check) named, so nothing is sent before
-/// that. A [`Runner`](crate::runner::Runner) checks one that was not; for anything else, such as
+/// that. A [`Runner`](tenure::runner::Runner) checks one that was not; for anything else, such as
 /// [`inspect`](ElectionComponent::inspect), do it first.
 pub struct ElectionComponent {
     engine: Engine,
@@ -69,12 +64,6 @@ pub struct ElectionComponent {
     files: OnceLock<Vec<String>>,
     granted: OnceLock<Gate>,
     last: Mutex<LastStep>,
-}
-
-/// Settings as a component finds them that is driven by a host which sends the requests of reports: by the runner,
-/// or by whoever calls [`ElectionComponent::send`].
-fn driven(settings: impl Into<Variables>) -> Variables {
-    settings.into().with(names::BACKGROUND, "true")
 }
 
 /// The component has entries for platforms too, which call a handler from within. They are not used
@@ -170,9 +159,7 @@ impl ElectionComponent {
     /// needs a [`check`](ElectionComponent::check) afterwards, like a new one.
     #[must_use]
     pub fn trusting(mut self, authorities: Authorities) -> Self {
-        if !self.clients.trust(&authorities) {
-            self.clients = Arc::new(Clients::for_component(authorities));
-        }
+        self.clients = self.clients.clone().trusting(authorities);
         // What was granted before does not know them.
         self.granted = OnceLock::new();
         self
@@ -199,12 +186,7 @@ impl ElectionComponent {
             self.call(&self.functions.check, ()).await?;
         let answer: Result<Needs, Vec<Complaint>> = answer.across();
         let needs = answer.map_err(CheckError::Settings)?;
-        let mut allow = AllowList::default();
-        for origin in &needs.origins {
-            allow
-                .allow(origin)
-                .map_err(|error| CheckError::Settings(unreachable_origin(&error)))?;
-        }
+        let allow = reach(&needs).map_err(|invalid| CheckError::Settings(invalid.0))?;
         // A second check of the same settings needs the same.
         let _ = self.granted.set(self.gate(allow));
         Ok(needs)
@@ -477,8 +459,8 @@ impl ElectionComponent {
         let granted = self.granted.get();
         let gate: Box<dyn WasiHttpHooks> = match (&self.surroundings, granted) {
             (Some(surroundings), _) => Box::new(Carrier(surroundings.network.clone())),
-            (None, Some(gate)) => Box::new(gate.clone()),
-            (None, None) => Box::new(self.gate(AllowList::default())),
+            (None, Some(gate)) => Box::new(Guarded(gate.clone())),
+            (None, None) => Box::new(Guarded(self.gate(AllowList::default()))),
         };
         let said = last_words.clone();
         Grant {
@@ -495,8 +477,35 @@ impl ElectionComponent {
     }
 
     fn gate(&self, allow: AllowList) -> Gate {
-        let policy = Policy { allow, patience: PATIENCE, answers: Answers::Collected(ANSWER) };
-        Gate::pooled(Arc::new(policy), self.clients.clone())
+        Gate::of_election(allow, self.clients.clone())
+    }
+}
+
+impl Elector for ElectionComponent {
+    async fn step(
+        &self,
+        state: Option<State>,
+        elapsed: Duration,
+        event: Option<Event>,
+    ) -> Result<Report, ElectorError> {
+        self.is_granted().await?;
+        Ok(ElectionComponent::step(self, state.as_ref(), elapsed, event).await?)
+    }
+
+    async fn send(&self, request: Request) -> Result<Response, Failure> {
+        ElectionComponent::send(self, request).await
+    }
+
+    fn waited(&self) -> Option<Duration> {
+        ElectionComponent::waited(self)
+    }
+
+    fn late(&self) -> Option<Duration> {
+        ElectionComponent::late(self)
+    }
+
+    fn names(&self) -> (&str, &str) {
+        ElectionComponent::names(self)
     }
 }
 

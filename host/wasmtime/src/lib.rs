@@ -1,0 +1,80 @@
+//! Hosts WebAssembly components for the crate [`tenure`]: the election component, which decides in an election, and handlers,
+//! which are the work of a leader.
+//!
+//! ```no_run
+//! use tenure::clock::BootClock;
+//! use tenure::handler;
+//! use tenure::runner::Runner;
+//! use tenure::settings::{Credential, Schedule, Settings};
+//! use tenure_wasmtime::{ElectionComponent, Engine};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! // One engine for all components of a process; it caches compiled code.
+//! let (engine, clock) = (Engine::new()?, BootClock::new());
+//! let mut settings = Settings::new("jobs/nightly-report", Credential::Environment);
+//! settings.schedule = Some(Schedule::WhileLeading);
+//! let elector = ElectionComponent::new(&engine, settings, &clock)?;
+//! // All complaints about the settings at once, before anything is sent.
+//! elector.check().await?;
+//! let work = handler::from_fn(|turn, _lease| async move {
+//!     println!("it leads under term {}", turn.term);
+//!     std::future::pending().await
+//! });
+//! Runner::new(elector, work, clock).run(tenure::terminated()).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Features
+//!
+//! - `component`, on by default: the election component travels in the library. Without it, it is
+//!   given at run time ([`ElectionComponent::with_binary`]).
+//! - `compose`: an election and a handler in one component, for platforms that own the timer (`compose`).
+
+#![deny(missing_docs)]
+
+mod alarm;
+mod bindings;
+mod cache;
+mod compiled;
+#[cfg(feature = "compose")]
+pub mod compose;
+mod context;
+mod election;
+mod engine;
+mod error;
+mod functions;
+mod handler;
+mod holdings;
+mod instances;
+mod last_step;
+mod last_words;
+mod limits;
+mod linker;
+mod output;
+mod places;
+mod surroundings;
+#[cfg(test)]
+mod tests;
+mod ticker;
+mod trap;
+mod wasi_http;
+
+use compiled::Kept;
+use context::{Context, Grant, store};
+#[cfg(feature = "component")]
+pub use election::ELECTION_COMPONENT;
+pub use election::ElectionComponent;
+pub use engine::Engine;
+#[cfg(test)]
+use engine::RESTING;
+pub use error::{CheckError, ComponentError, EngineError};
+pub use handler::{ComponentHandler, InvalidHandler, MEMORY_LIMIT, Options};
+use linker::linker;
+use output::Output;
+pub use surroundings::{Network, NetworkFailure, Surroundings};
+
+/// The handler of `examples/rust`, which this crate was built with: for the demo and the tests.
+#[doc(hidden)]
+#[cfg(feature = "example")]
+pub const EXAMPLE_HANDLER: &[u8] = include_bytes!(env!("TENURE_EXAMPLE_HANDLER"));
