@@ -163,11 +163,11 @@ fn releases(history: &History) -> Vec<Violation> {
                     let recently = disturbed[who].is_some_and(|since| *at < since + lease);
                     let sent = (!recently).then_some(*at);
                     open[who] = same.or(Some(Release { lease: asked.lease, sent }));
-                } else if matches!(asked.step, Step::Look | Step::Acquire | Step::Break) {
-                    if open[who].take().is_some_and(|release| has_lease(who, release)) {
-                        let what = format!("c{who} goes on, and its release was not answered");
-                        violations.push(violation("give back", *at, what));
-                    }
+                } else if matches!(asked.step, Step::Look | Step::Acquire | Step::Break)
+                    && open[who].take().is_some_and(|release| has_lease(who, release))
+                {
+                    let what = format!("c{who} goes on, and its release was not answered");
+                    violations.push(violation("give back", *at, what));
                 }
                 if asked.step == Step::Acquire {
                     own[who] = asked.lease;
