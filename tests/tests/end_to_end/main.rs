@@ -12,6 +12,7 @@ mod chaos;
 mod commands;
 mod compare;
 mod elections;
+mod electors;
 mod fencing;
 mod foreign_credentials;
 mod foreign_hosts;
