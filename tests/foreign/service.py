@@ -7,7 +7,7 @@ import sys
 from host import Host
 
 IMPORTS = [
-    ("tenure:election/election", ["files", "check", "step", "inspect", "break-lease"]),
+    ("tenure:election/election", ["files", "check", "step"]),
     ("tenure:election/leader-handler", ["on-tick"]),
 ]
 

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, kill_process};
 use tenure::clock::BootClock;
 use tenure::contract::{TransferOrder, TransferState};
+use tenure::election::Election;
 use tenure::settings::{Variables, names};
-use tenure_wasmtime::{ElectionComponent, Engine};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -83,7 +83,7 @@ pub async fn round(program: &str, store: &Store, count: u32, life: Duration) -> 
     group.timer = ["--every", "1s"];
     group.turn_ms = 200;
     group.warm_up().await?;
-    let component = component(&group).await?;
+    let election = election(&group)?;
     let log = Arc::new(Mutex::new(Log::default()));
     let mut seats = Vec::new();
     for seat in 0..CANDIDATES {
@@ -97,10 +97,10 @@ pub async fn round(program: &str, store: &Store, count: u32, life: Duration) -> 
     let mut operators = tokio::spawn(async move {
         let mut number = 1;
         while number <= count {
-            let one = give(&component, number, &given);
+            let one = give(&election, number, &given);
             let all = async {
                 match number.is_multiple_of(TWO_OPERATORS) && number < count {
-                    true => tokio::try_join!(one, give(&component, number + 1, &given)).map(|_| 2),
+                    true => tokio::try_join!(one, give(&election, number + 1, &given)).map(|_| 2),
                     false => one.await.map(|()| 1),
                 }
             };
@@ -152,18 +152,17 @@ pub async fn round(program: &str, store: &Store, count: u32, life: Duration) -> 
 }
 
 /// The election as operators reach it.
-async fn component(group: &Group) -> Result<ElectionComponent> {
+fn election(group: &Group) -> Result<Election> {
     let settings = Variables::new()
         .with(names::ELECTION, &group.election)
         .with(names::CONNECTION_STRING, &group.connection_string);
-    let engine = Engine::new()?;
-    let component = ElectionComponent::new(&engine, settings, &BootClock::new())?;
-    component.check().await.map_err(|error| anyhow!("{error}"))?;
-    Ok(component)
+    let election = Election::new(settings, &BootClock::new());
+    election.check()?;
+    Ok(election)
 }
 
 /// Gives one order, and waits for its outcome.
-async fn give(component: &ElectionComponent, number: u32, log: &Mutex<Log>) -> Result<()> {
+async fn give(election: &Election, number: u32, log: &Mutex<Log>) -> Result<()> {
     let (hinted, missing) = (!number.is_multiple_of(WITHOUT_HINT), number.is_multiple_of(MISSING));
     let seat = usize::try_from(number)? % CANDIDATES;
     let to = match number % 3 {
@@ -174,7 +173,7 @@ async fn give(component: &ElectionComponent, number: u32, log: &Mutex<Log>) -> R
     let mut order = TransferOrder { id: format!("t{number}"), to, term: None };
     let (placed, term) = loop {
         let before = Instant::now();
-        match component.transfer(&order, true).await? {
+        match election.transfer(&order, true).await {
             Ok(TransferState::Waiting(term)) => break (before, term),
             Ok(other) => bail!("a new order is {other:?}"),
             // Nobody leads, or the one that is to lead does so already.
@@ -194,7 +193,7 @@ async fn give(component: &ElectionComponent, number: u32, log: &Mutex<Log>) -> R
         }
     }
     let state = loop {
-        match component.transfer(&order, false).await? {
+        match election.transfer(&order, false).await {
             Ok(TransferState::Waiting(_)) | Err(_) => sleep(POLL).await,
             Ok(state) => break state,
         }

@@ -129,10 +129,6 @@ macro_rules! convert_contract {
                 schedule, last_slot, finished, triggered, last_success, last_failure, failure_detail, missed,
                 next
             }
-            TransferOrder { id, to, term }
-            Snapshot {
-                lease, incumbent, turns, ahead, history, changes, successor, promise, problem, asked_at
-            }
         );
 
         $crate::contract::convert!(@choices
@@ -151,11 +147,6 @@ macro_rules! convert_contract {
                 AskForToken
             }
             ExchangeResult { Done, Declined, Refused, Unavailable, Nonsense, Unanswered }
-            LeaseState { Absent, Available, Leased, Infinite, Expired, Breaking, Broken }
-            TriggerState { Waiting(until), Claimed(term), Ended(outcome), Unknown, Missing }
-            TransferState {
-                Waiting(term), Done(incumbent), Changed(incumbent), Replaced, Refused(reason), Failed(reason)
-            }
         );
     };
     (@same $($type:ty),*) => {$(

@@ -23,12 +23,12 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use chrono::{DateTime, Utc};
-use clock::{OwnClock, StepClock};
+use clock::StepClock;
 use convert::Across as _;
 use host::Host;
 use tenure_azure::request::Request;
-use tenure_core::driver::{self, Surroundings, usable_settings};
-use tenure_core::{Begins, Beside, CredentialState, Failure, Moment, Problem, Response, Settings};
+use tenure_core::driver::{self, Surroundings};
+use tenure_core::{Begins, Beside, Failure, Moment, Response, Settings};
 
 /// What the macro makes of `wit/`.
 mod bindings {
@@ -110,47 +110,4 @@ impl Guest for Component {
         let (host, now) = (Host::look(), || clock.now());
         run(driver::step(&&host, state.as_deref(), begins, event, &Around(&now))).across()
     }
-
-    fn inspect() -> Result<wit::Snapshot, wit::Problem> {
-        let look = outside(async |settings, around| {
-            driver::look(settings, &mut CredentialState::default(), around).await
-        });
-        look.map(|look| look.snapshot).across()
-    }
-
-    fn candidates() -> Result<Vec<wit::Listed>, wit::Problem> {
-        outside(async |settings, around| driver::candidates(settings, around).await).across()
-    }
-
-    fn trigger(id: String, place: bool) -> Result<wit::TriggerState, wit::Problem> {
-        let place = async |settings: &Settings, around: &Around<'_>| {
-            driver::place_trigger(settings, &id, place, around).await
-        };
-        outside(place).across()
-    }
-
-    fn transfer(
-        order: wit::TransferOrder,
-        place: bool,
-    ) -> Result<wit::TransferState, wit::Problem> {
-        let place = async |settings: &Settings, around: &Around<'_>| {
-            driver::place_transfer(settings, order.across(), place, around).await
-        };
-        outside(place).across()
-    }
-
-    fn break_lease(period: Option<wit::Duration>) -> Result<wit::Duration, wit::Problem> {
-        let ask = async |settings: &Settings, around: &Around<'_>| {
-            driver::break_lease(settings, period.across(), around).await
-        };
-        outside(ask).across()
-    }
-}
-
-/// Does something outside an election.
-fn outside<T>(
-    ask: impl AsyncFnOnce(&Settings, &Around<'_>) -> Result<T, Problem>,
-) -> Result<T, Problem> {
-    let (settings, clock) = (usable_settings(&&Host::look())?, OwnClock::start());
-    run(ask(&settings, &Around(&|| clock.now())))
 }

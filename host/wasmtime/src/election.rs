@@ -19,9 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tenure::clock::{Clock, Reading};
 use tenure::contract::{
-    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Listed, Needs, Problem, Report,
-    Request, Response, Snapshot, State, TransferOrder, TransferState, TriggerState, response,
-    to_http,
+    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Needs, Report, Request, Response,
+    State, response, to_http,
 };
 use tenure::egress::{AllowList, Authorities};
 use tenure::engine::nanoseconds;
@@ -47,8 +46,7 @@ const MEMORY: usize = 64 * 1024 * 1024;
 /// The election component with the settings of one candidate.
 ///
 /// It may send requests to the origins that its [`check`](ElectionComponent::check) named, so nothing is sent before
-/// that. A [`Runner`](tenure::runner::Runner) checks one that was not; for anything else, such as
-/// [`inspect`](ElectionComponent::inspect), do it first.
+/// that. A [`Runner`](tenure::runner::Runner) checks one that was not.
 pub struct ElectionComponent {
     engine: Engine,
     instances: Arc<Instances>,
@@ -326,82 +324,6 @@ impl ElectionComponent {
 
     fn last(&self) -> MutexGuard<'_, LastStep> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Looks at the election without taking part.
-    ///
-    /// # Errors
-    ///
-    /// The inner one when the service could not be asked.
-    pub async fn inspect(&self) -> Result<Result<Snapshot, Problem>, ComponentError> {
-        let (answer,): (Result<types::Snapshot, types::Problem>,) =
-            self.call(&self.functions.inspect, ()).await?;
-        Ok(answer.across())
-    }
-
-    /// The candidates that were seen lately, those seen last first.
-    ///
-    /// # Errors
-    ///
-    /// The inner one when the service could not be asked.
-    pub async fn candidates(&self) -> Result<Result<Vec<Listed>, Problem>, ComponentError> {
-        let (answer,): (Result<Vec<types::Listed>, types::Problem>,) =
-            self.call(&self.functions.candidates, ()).await?;
-        Ok(answer.across())
-    }
-
-    /// Asks for a turn outside the schedule, by a trigger of that id, or tells what became of it. An `id` is 1 to 64
-    /// letters, digits, dots, hyphens and underscores. The same one again does no harm: to retry, use the same. Eight may
-    /// wait; one that is not claimed within an hour has no turn.
-    ///
-    /// # Errors
-    ///
-    /// The inner one when it was not placed, or the service could not be asked. With class `Unreachable`, `Unavailable` or
-    /// `Nonsense` it may have been placed all the same. The outer one when the component failed: it may have been placed.
-    pub async fn trigger(
-        &self,
-        id: &str,
-        place: bool,
-    ) -> Result<Result<TriggerState, Problem>, ComponentError> {
-        let (answer,): (Result<types::TriggerState, types::Problem>,) =
-            self.call(&self.functions.trigger, (id, place)).await?;
-        Ok(answer.across())
-    }
-
-    /// Places an order to give the leadership up, or says what became of it. The first call has no term, and places it; it
-    /// returns [`TransferState::Waiting`]. Further calls have that term.
-    ///
-    /// # Errors
-    ///
-    /// As [`trigger`](Self::trigger).
-    pub async fn transfer(
-        &self,
-        order: &TransferOrder,
-        place: bool,
-    ) -> Result<Result<TransferState, Problem>, ComponentError> {
-        let (answer,): (Result<types::TransferState, types::Problem>,) =
-            self.call(&self.functions.transfer, (order.clone().across(), place)).await?;
-        Ok(answer.across())
-    }
-
-    /// Breaks the lease, whoever holds it, after at most `period` (whole seconds, up to 60), or
-    /// when it expires. Returns how long it is still held.
-    ///
-    /// Without a `period` no two leaders overlap. **With one that is shorter than the rest of the lease, two may act until
-    /// the next renewal of the old one fails.**
-    ///
-    /// # Errors
-    ///
-    /// The inner one when the service refused or could not be asked. With class `Unreachable`, `Unavailable` or `Nonsense` it
-    /// may have been broken all the same. The outer one when the component failed: it may have been broken.
-    pub async fn break_lease(
-        &self,
-        period: Option<Duration>,
-    ) -> Result<Result<Duration, Problem>, ComponentError> {
-        let period = period.map(nanoseconds);
-        let (answer,): (Result<u64, types::Problem>,) =
-            self.call(&self.functions.break_lease, (period,)).await?;
-        Ok(answer.across())
     }
 
     /// How many instances wait for a call.

@@ -11,11 +11,6 @@ pub(super) struct Functions {
     pub files: ComponentExportIndex,
     pub check: ComponentExportIndex,
     pub step: ComponentExportIndex,
-    pub inspect: ComponentExportIndex,
-    pub candidates: ComponentExportIndex,
-    pub trigger: ComponentExportIndex,
-    pub transfer: ComponentExportIndex,
-    pub break_lease: ComponentExportIndex,
 }
 
 impl Functions {
@@ -30,15 +25,6 @@ impl Functions {
             })
         };
         let function = |name: &str| function_of(INTERFACE, name);
-        Ok(Self {
-            files: function("files")?,
-            check: function("check")?,
-            step: function("step")?,
-            inspect: function("inspect")?,
-            candidates: function("candidates")?,
-            trigger: function("trigger")?,
-            transfer: function("transfer")?,
-            break_lease: function("break-lease")?,
-        })
+        Ok(Self { files: function("files")?, check: function("check")?, step: function("step")? })
     }
 }

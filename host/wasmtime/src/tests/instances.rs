@@ -29,7 +29,8 @@ fn of_election(name: &str) -> Variables {
 async fn an_instance_answers_again_and_again_for_whoever_asks() {
     let store = store().await;
     let first = component(settings(&store));
-    let wrong = first.for_candidate(Variables::new(), &BootClock::new());
+    let clock = BootClock::new();
+    let wrong = first.for_candidate(Variables::new(), &clock);
     for _ in 0..3 {
         first.check().await.unwrap();
         assert_eq!(first.resting(), 1);
@@ -38,7 +39,7 @@ async fn an_instance_answers_again_and_again_for_whoever_asks() {
             panic!("it has no settings")
         };
         assert!(complaints.iter().any(|complaint| complaint.setting == names::ELECTION));
-        first.inspect().await.unwrap().unwrap();
+        first.step(None, clock.now(), None).await.unwrap();
         assert_eq!(wrong.resting(), 1, "they share it");
     }
 }
@@ -66,7 +67,7 @@ async fn an_instance_that_trapped_or_grew_or_was_left_is_let_go_and_harms_nobody
     // Nobody waits for its answer any more.
     let left = first.for_candidate(of_election("left"), &clock);
     let left = left.in_surroundings(surroundings(Silent, 7));
-    assert!(left.inspect().now_or_never().is_none());
+    assert!(left.step(None, clock.now(), None).now_or_never().is_none());
     assert_eq!(first.resting(), 0);
     step(None).await.unwrap();
 }
@@ -88,16 +89,17 @@ async fn no_more_are_kept_than_there_is_room_for() {
     let store = store().await;
     let first = component(settings(&store));
     first.check().await.unwrap();
-    let mut looks = JoinSet::new();
+    let mut steps = JoinSet::new();
     for number in 0..3 * RESTING {
         let settings = settings(&store).with(names::ELECTION, format!("tests/{number}"));
-        let component = first.for_candidate(settings, &BootClock::new());
-        looks.spawn(async move {
+        let clock = BootClock::new();
+        let component = first.for_candidate(settings, &clock);
+        steps.spawn(async move {
             component.check().await.unwrap();
-            component.inspect().await.unwrap().unwrap();
+            component.step(None, clock.now(), None).await.unwrap();
         });
     }
-    looks.join_all().await;
+    steps.join_all().await;
     let kept = first.resting();
     assert!((1..=usize::from(RESTING)).contains(&kept), "{kept}");
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tenure::clock::{BootClock, Clock};
-use tenure::contract::{EndingReason, Problem, Report, RequestKind, Role, Snapshot};
+use tenure::contract::{EndingReason, Report, RequestKind, Role};
 use tenure::handler::BoxFuture;
 use tenure::handler::from_fn;
 use tenure::runner::{Event, Reason, Runner};
@@ -51,21 +51,23 @@ fn of_election(name: &str) -> Variables {
         .with(names::EVERY, "1h")
 }
 
-type Looked = Result<Result<Snapshot, Problem>, ComponentError>;
-
-/// Begins a look at each of a hundred elections. None of them ends before `open` has places.
-async fn look_at_many(component: &ElectionComponent, open: &Arc<Semaphore>) -> JoinSet<Looked> {
+/// Begins a step in each of a hundred elections. None of them ends before `open` has places.
+async fn begin_many(
+    component: &ElectionComponent,
+    open: &Arc<Semaphore>,
+) -> JoinSet<Result<Report, ComponentError>> {
     let gated = Gated { network: wireless(), open: open.clone() };
     let around = surroundings(gated, 7);
-    let mut looks = JoinSet::new();
+    let mut steps = JoinSet::new();
     for number in 0..MANY {
         let settings = of_election(&number.to_string());
-        let component = component.for_candidate(settings, &BootClock::new());
+        let clock = BootClock::new();
+        let component = component.for_candidate(settings, &clock);
         let component = component.in_surroundings(around.clone());
-        looks.spawn(async move { component.inspect().await });
+        steps.spawn(async move { component.step(None, clock.now(), None).await });
     }
     settle().await;
-    looks
+    steps
 }
 
 /// Each task comes as far as it can.
@@ -80,10 +82,11 @@ async fn calls_beyond_the_last_place_wait_for_one() {
     let open = Arc::new(Semaphore::new(0));
     let settings = of_election("first");
     let first = ElectionComponent::new(&Engine::new().unwrap(), settings, &BootClock::new());
-    let mut looks = look_at_many(&first.unwrap(), &open).await;
+    let mut steps = begin_many(&first.unwrap(), &open).await;
     open.add_permits(MANY);
-    while let Some(looked) = looks.join_next().await {
-        assert_eq!(looked.unwrap().unwrap().unwrap().incumbent, None);
+    while let Some(report) = steps.join_next().await {
+        let report = report.unwrap().unwrap();
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
     }
 }
 
@@ -129,7 +132,7 @@ async fn leader(engine: &Engine, clock: &HandClock) -> (ElectionComponent, Repor
 async fn a_leader_finds_a_place_beside_those_whose_account_does_not_answer() {
     let (open, clock) = (Arc::new(Semaphore::new(0)), HandClock::default());
     let (leader, report) = leader(&Engine::new().unwrap(), &clock).await;
-    let _looks = look_at_many(&leader, &open).await;
+    let _steps = begin_many(&leader, &open).await;
     clock.advance(report.again_in);
     let renewal = leader.step(Some(&report.state), clock.now(), None);
     let others = async {
@@ -151,7 +154,7 @@ async fn who_has_acquired_a_lease_does_not_wait_for_those_who_begin() {
         report = new.step(Some(&report.state), clock.now(), None).await.unwrap();
     }
     assert_eq!(report.role, Role::Undecided);
-    let _looks = look_at_many(&new, &open).await;
+    let _steps = begin_many(&new, &open).await;
     clock.advance(report.again_in);
     let raises = new.step(Some(&report.state), clock.now(), None);
     let others = async {
@@ -167,7 +170,7 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
     let (open, clock) = (Arc::new(Semaphore::new(0)), HandClock::default());
     let engine = Engine::new().unwrap();
     let (leader, report) = leader(&engine, &clock).await;
-    let mut looks = look_at_many(&leader, &open).await;
+    let mut steps = begin_many(&leader, &open).await;
     // Other leaders have the places that are left.
     let mut leaders = Vec::new();
     let later = Urgency::Leader(Instant::now() + Duration::from_secs(3600));
@@ -184,10 +187,10 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
         clock.advance(Duration::from_secs(3));
         // Of the places that become free the leader has the first, before all that wait longer.
         open.add_permits(1);
-        looks.join_next().await
+        steps.join_next().await
     };
     let (renewal, looked) = tokio::join!(renewal, others);
-    looked.unwrap().unwrap().unwrap().unwrap();
+    looked.unwrap().unwrap().unwrap();
     let renewal = renewal.unwrap();
     assert_eq!(leader.waited(), Some(Duration::from_secs(3)));
     let Role::Leading(leadership) = renewal.role else { panic!("{renewal:?}") };
@@ -195,7 +198,7 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
     // The lease less the margin from when it was sent, told from when it was asked for.
     assert_eq!(leadership.valid_for, Duration::from_secs(15 + 3));
     open.add_permits(MANY);
-    looks.join_all().await;
+    steps.join_all().await;
 }
 
 #[tokio::test]
