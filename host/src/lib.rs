@@ -4,10 +4,9 @@
 //! only that one runs its *handler*, once for each slot of a schedule. When it dies, hangs or
 //! loses the network, its work is stopped before another one can win.
 //!
-//! Everything about the election is decided by a pure core, which the WebAssembly component of the same name runs too. Here it is
-//! driven natively ([`election::Election`]); the crate `tenure-wasmtime` hosts the component, and handlers that are components.
-//! The [`runner::Runner`] gives either its time, runs what it orders, and stops a leader's work no later than the last instant
-//! at which it certainly holds the lease.
+//! A pure core decides everything about the election. [`election::Election`] drives it natively. The election component, which
+//! the crate `tenure-wasmtime` hosts, has the same core. The [`runner::Runner`] gives either its time, runs the turns that it
+//! orders, and stops a leader's work no later than the last instant at which it certainly holds the lease.
 //!
 //! ```no_run
 //! use std::time::Duration;

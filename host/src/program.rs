@@ -1,7 +1,6 @@
 //! What the program `tenure` and its demo take beside the interface of this library. Nothing here is
 //! meant for anybody else, and all of it may change.
 
-pub use crate::causes::causes;
 pub use crate::handler::secrets::is_ours;
 /// Posts each turn to a URL, by the rules of `tenure-webhook`.
 pub use crate::handler::webhook::WebhookHandler;

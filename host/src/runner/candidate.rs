@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 /// All candidates of a process have the same clock.
 static CLOCK_IS_REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// The pause after a component failed.
+/// The pause after a step failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// How long a candidate without work tries to leave in good order, and how long it waits for work

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tenure::clock::BootClock;
 use tenure::contract::{Incumbent, Problem, ProblemClass};
 use tenure::election::Election;
-use tenure::program::causes;
+use tenure::engine::causes;
 use tenure::program::http::Clients;
 use tenure::program::server::{endpoint, listener};
 use tokio::time::sleep;

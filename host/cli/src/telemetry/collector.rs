@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tenure::egress::Authorities;
-use tenure::program::causes;
+use tenure::engine::causes;
 use tenure::program::http::{Clients, Unread, whole};
 use tenure::runner::{Class, Event};
 use tokio::runtime::Handle;
