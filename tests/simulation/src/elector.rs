@@ -9,7 +9,7 @@ use tenure::contract::{EndingReason, Event, Failure, Report, Request, Response, 
 use tenure::handler::BoxFuture;
 use tenure::runner::{Elector, ElectorError};
 use tenure::settings::Variables;
-use tenure_core::Settings;
+use tenure_core::{Settings, Timestamp, Told};
 use tenure_wasmtime::{ElectionComponent, Network, NetworkFailure, Surroundings};
 use tokio::select;
 
@@ -36,6 +36,7 @@ pub enum Fidelity {
 pub struct SimElector {
     world: Arc<World>,
     who: Who,
+    machine: usize,
     of: Of,
     /// Since when it leads.
     leads: Mutex<Option<Millis>>,
@@ -81,7 +82,11 @@ impl SimElector {
                 Of::Component(Box::new(component.in_surroundings(surroundings)))
             }
         };
-        Self { world: world.clone(), who, of, leads: Mutex::new(None) }
+        Self { world: world.clone(), who, machine, of, leads: Mutex::new(None) }
+    }
+
+    fn wall(&self) -> Timestamp {
+        Timestamp(self.world.wall(self.machine).saturating_mul(1_000_000))
     }
 
     /// Completes when a step is to fail, and nothing that it learnt is kept.
@@ -142,6 +147,13 @@ impl Elector for SimElector {
         event: Option<Event>,
     ) -> Result<Report, ElectorError> {
         let began = self.world.now();
+        let who = self.who;
+        let event = event.map(|event| match event {
+            // The runner reads the real time of day.
+            Event::Answered(answered) => Event::Answered(Told { at: self.wall(), ..answered }),
+            event => event,
+        });
+        self.world.record(format_args!("c{who} steps at {elapsed:?} with {event:?}"));
         let step = async {
             match &self.of {
                 Of::Native(native) => Ok(native.step(state, elapsed, event).await),
@@ -153,6 +165,11 @@ impl Elector for SimElector {
                 }
             }
         };
+        let step = async {
+            let report = step.await;
+            self.world.in_turn(who, "reports", 0).await;
+            report
+        };
         let report = select! {
             biased;
             () = self.fails() => {
@@ -162,6 +179,11 @@ impl Elector for SimElector {
             }
             report = step => report,
         }?;
+        let state = String::from_utf8_lossy(report.state.as_bytes());
+        self.world.record(format_args!("c{who} reports {report:?} and remembers {state}"));
+        if let Some(Request { method, url, headers, .. }) = &report.last_will {
+            self.world.record(format_args!("c{who} leaves {method} {url} {headers:?}"));
+        }
         self.notes_role(&report, began);
         Ok(report)
     }

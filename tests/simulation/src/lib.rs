@@ -15,6 +15,7 @@
 
 pub mod campaign;
 pub mod clock;
+pub mod compare;
 pub mod condition;
 pub mod coverage;
 pub mod dice;
@@ -50,6 +51,7 @@ pub mod world;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use compare::Comparison;
 use coverage::Coverage;
 pub use elector::Fidelity;
 use fault::Step;
@@ -87,6 +89,8 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// Everything that happened.
     pub history: History,
+    /// A line for each input and output of an elector, if `compares` is set.
+    pub record: Vec<String>,
 }
 
 impl Outcome {
@@ -111,6 +115,8 @@ pub struct Options {
     pub mutant: Option<Mutant>,
     /// What the schedules are about.
     pub about: About,
+    /// Draws for the pure core only what the component can have too, and records inputs and outputs of electors.
+    pub compares: bool,
 }
 
 /// What schedules are about.
@@ -127,7 +133,7 @@ pub enum About {
 
 impl From<Fidelity> for Options {
     fn from(fidelity: Fidelity) -> Self {
-        Self { fidelity, mutant: None, about: About::Faults }
+        Self { fidelity, mutant: None, about: About::Faults, compares: false }
     }
 }
 
@@ -141,7 +147,7 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
     // Also forgets what a seeded bug knew of the schedule before.
     mutants::activate(options.mutant);
     let plan = match options.about {
-        About::Faults => Plan::of(seed, matches!(fidelity, Fidelity::Native)),
+        About::Faults => Plan::of(seed, matches!(fidelity, Fidelity::Native) && !options.compares),
         About::Timetable(rules) => Plan::timetable(seed, rules),
         About::Invocations(rules) => Plan::invocations(seed, rules),
     };
@@ -152,14 +158,16 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
         .start_paused(true)
         .build()
         .expect("a runtime");
-    let (mut history, coverage) = runtime.block_on(async {
+    let (mut history, coverage, record) = runtime.block_on(async {
         let world = World::new(seed, plan);
+        world.state().comparison = options.compares.then(Comparison::default);
         match options.about {
             About::Invocations(_) => play_invocations(&world).await,
             _ => play(&world, fidelity).await,
         }
         let mut state = world.state();
-        (std::mem::take(&mut state.history), state.coverage.clone())
+        let record = state.comparison.take().unwrap_or_default().record;
+        (std::mem::take(&mut state.history), state.coverage.clone(), record)
     });
     // The futures of the processes end with the runtime; what they tell then is not part of it.
     drop(runtime);
@@ -180,6 +188,7 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
         coverage,
         violations,
         history,
+        record,
     }
 }
 

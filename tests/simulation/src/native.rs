@@ -12,10 +12,11 @@ use tenure_azure::{Metadata, Operation, request as azure};
 use tenure_core::driver::{self, Surroundings};
 use tenure_core::{
     Begins, Complaint, Environment, Event, Failure, FailureKind, OwnTime, Report,
-    Request as Outgoing, Response as Reply, Settings, State, Step, Timestamp, Told, Unreadable,
+    Request as Outgoing, Response as Reply, Settings, State, Step, Unreadable,
 };
 use tenure_store::{Request, Response};
 use tokio::select;
+use tokio::time::{sleep, timeout};
 
 use super::clock::SimClock;
 use super::condition::{BadSecret, Spoilt};
@@ -145,13 +146,6 @@ impl Native {
         self.ahead.store(u64::try_from(ahead.as_millis()).unwrap_or(0), Ordering::Relaxed);
         let begins = Begins { at: elapsed, ahead };
         let bytes = state.as_ref().map(State::as_bytes);
-        let event = event.map(|event| match event {
-            // By the clock of this world.
-            Event::Answered(Told { reply, .. }) => {
-                Event::Answered(Told { reply, at: Timestamp::from_date(self.wall()) })
-            }
-            event => event,
-        });
         let files = self.world.plan.traits.has(Trait::Files);
         if spoilt == Spoilt::default() && !files {
             // The settings of most worlds stay as they are, and need not be read in each step.
@@ -191,34 +185,38 @@ impl Native {
             headers: asked.headers.clone(),
             body: Bytes::new(),
         };
-        self.exchange(origin, request, asked.timeout).await
+        let exchange = self.exchange(origin, request, asked.timeout);
+        // A host times out the component's requests in the same way.
+        timeout(asked.timeout, exchange).await.unwrap_or_else(|_| Err(timed_out()))
     }
 
     /// Sends a request to the service, or to what gives out tokens.
     async fn exchange(
         &self,
         origin: &str,
-        request: Request,
+        mut request: Request,
         timeout: Duration,
     ) -> Result<Reply, Failure> {
+        // HTTP clients add it.
+        let host = origin.split_once("://").map_or(origin, |(_, host)| host);
+        request.headers.push(("host".into(), host.into()));
         if IDENTITY.strip_prefix(origin).is_some_and(|path| path.starts_with('/')) {
             let (status, body) = token::fetch(&self.world, self.who, timeout).await?;
             return Ok(Reply { status, headers: Vec::new(), body });
         }
-        let kind = select! {
-            biased;
-            answer = network::send(&self.world, self.who, request) => match answer {
-                Ok(response) => {
-                    let status = response.status;
-                    return Ok(Reply { status, headers: self.headers(response), body: Vec::new() });
-                }
-                Err(Broken::Refused) => FailureKind::Connect,
-                Err(Broken::Reset) => FailureKind::Reset,
-            },
-            // As in the component: by the executor's clock.
-            () = tokio::time::sleep(timeout) => FailureKind::Timeout,
-        };
-        Err(Failure { kind, detail: String::new() })
+        match network::send(&self.world, self.who, request).await {
+            Ok(response) => {
+                let status = response.status;
+                Ok(Reply { status, headers: self.headers(response), body: Vec::new() })
+            }
+            Err(broken) => {
+                let kind = match broken {
+                    Broken::Refused => FailureKind::Connect,
+                    Broken::Reset => FailureKind::Reset,
+                };
+                Err(Failure { kind, detail: String::new() })
+            }
+        }
     }
 
     /// Counts what a step met; `remembered`: it went on by what the file had said before.
@@ -331,7 +329,13 @@ impl Surroundings for Around<'_> {
             headers: request.headers.clone(),
             body: Bytes::new(),
         };
-        self.native.exchange(origin, request, timeout).await
+        let exchange = self.native.exchange(origin, request, timeout);
+        select! {
+            biased;
+            // The time-out wins a tie, as in the component.
+            () = sleep(timeout) => Err(timed_out()),
+            answer = exchange => answer,
+        }
     }
 
     fn prepare(&self, operation: &mut Operation) {
@@ -350,6 +354,10 @@ const UNKNOWN: [&str; 7] = [
     "tenureordersterm",
 ];
 const HIDDEN: &str = "zz";
+
+fn timed_out() -> Failure {
+    Failure { kind: FailureKind::Timeout, detail: String::new() }
+}
 
 /// An unknown field goes back as it came.
 fn carry(metadata: &mut Metadata, hidden: &str) {

@@ -23,11 +23,14 @@ type Delivery = Result<(Response, Answer), Broken>;
 /// # Errors
 /// There will be no answer, and the sender knows.
 pub async fn send(world: &Arc<World>, who: Who, request: Request) -> Result<Response, Broken> {
+    world.in_turn(who, &format!("sends {} {}", request.method, request.target), 0).await;
+    world.record_request(who, &request);
     let asked = world.state().wire.read(who, &request);
     let step = asked.step;
     let waiting = Waiting::begin(world, who, step);
     strike::ambush(world, who, step, Moment::Before);
     world.goes_on(who).await;
+    world.in_turn(who, "goes on", 0).await;
     let now = world.now();
     let (number, fate) = goes_out(world, asked, now);
     if let (Step::Acquire, Some(late)) = (step, fate.late(now)) {
@@ -41,6 +44,7 @@ pub async fn send(world: &Arc<World>, who: Who, request: Request) -> Result<Resp
     drop(waiting);
     strike::ambush(world, who, step, Moment::Answered);
     world.goes_on(who).await;
+    world.in_turn(who, "hears", number).await;
     let now = world.now();
     let mut state = world.state();
     let arrived = match &delivery {
@@ -62,6 +66,7 @@ pub async fn send(world: &Arc<World>, who: Who, request: Request) -> Result<Resp
 /// Sends a request of a process that is dead, and waits for the status of the answer. None: nobody knows what
 /// became of it.
 pub async fn send_for_the_dead(world: &Arc<World>, who: Who, request: Request) -> Option<u16> {
+    world.record_request(who, &request);
     let asked = Asked { step: Step::Will, ..world.state().wire.read(who, &request) };
     let (number, fate) = goes_out(world, asked, world.now());
     let (to_sender, answer) = oneshot::channel();
@@ -162,9 +167,11 @@ async fn carry(
     fate: Fate,
     to_sender: oneshot::Sender<Delivery>,
 ) {
+    let who = world.state().history.asked[number].who;
     let mut delivery = None;
     if let Some(at) = fate.arrives {
         world.until(at).await;
+        world.in_turn(who, "is carried", number).await;
         delivery = handle(&world, number, &request);
     }
     let (at, delivery) = match fate.reply {
@@ -181,12 +188,14 @@ async fn carry(
     };
     if let Some(delivery) = delivery {
         world.until(at).await;
+        world.in_turn(who, "is carried", number).await;
         if gets_back(&world, number) {
             let _ = to_sender.send(delivery);
         }
     }
     if let Some(at) = fate.copy {
         world.until(at).await;
+        world.in_turn(who, "is carried", number).await;
         handle(&world, number, &request);
     }
 }

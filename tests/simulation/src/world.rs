@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::clock::{Rate, SimClock};
+use super::compare::Comparison;
 use super::condition::{Condition, Spoilt};
 use super::coverage::Coverage;
 use super::dice::Dice;
@@ -40,6 +41,8 @@ pub struct World {
 pub struct State {
     /// What is told to the oracle.
     pub history: History,
+    /// The record of the electors, if both are compared.
+    pub comparison: Option<Comparison>,
     /// The service.
     pub service: Service,
     /// The processes that were started, by their number.
@@ -111,6 +114,7 @@ impl World {
         };
         let state = State {
             history,
+            comparison: None,
             service,
             processes: Vec::new(),
             running: vec![None; machines],

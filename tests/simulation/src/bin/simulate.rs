@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, reason = "a program of the tests")]
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -11,6 +12,7 @@ use clap::Parser;
 use tenure::settings::Variables;
 use tenure_core::mutants::Mutant;
 use tenure_simulation::campaign::{self, Totals};
+use tenure_simulation::compare::first_difference;
 use tenure_simulation::fault::Fault;
 use tenure_simulation::plan::Rules;
 use tenure_simulation::{About, Fidelity, Options, Outcome, Slots, hunt, last_run, trace};
@@ -34,6 +36,10 @@ struct Flags {
     /// The component that ships, in wasmtime, instead of the pure core
     #[arg(long)]
     component: bool,
+
+    /// Compares what the pure core and the component do, and does not judge it
+    #[arg(long, conflicts_with_all = ["component", "seed", "timetable", "invocations", "mutant", "json"])]
+    compare: bool,
 
     /// A thousand slots, one each second, over five candidates that are killed again and again:
     /// each at most once, or each at least once
@@ -60,13 +66,16 @@ struct Flags {
 
 fn main() -> ExitCode {
     let flags = Flags::parse();
+    if flags.compare {
+        return compare(flags.from..flags.from + flags.seeds);
+    }
     let fidelity = if flags.component { component() } else { Fidelity::Native };
     let about = match (flags.timetable, flags.invocations) {
         (Some(rules), _) => About::Timetable(rules),
         (_, Some(rules)) => About::Invocations(rules),
         _ => About::Faults,
     };
-    let options = Options { fidelity, mutant: flags.mutant, about };
+    let options = Options { fidelity, mutant: flags.mutant, about, compares: false };
     if let Some(seed) = flags.seed {
         return one(&tenure_simulation::run(seed, &options));
     }
@@ -108,6 +117,19 @@ fn rules(name: &str) -> Result<Rules, String> {
         "at-least-once" => Ok(Rules::at_least_once()),
         _ => Err("known ones are at-most-once and at-least-once".into()),
     }
+}
+
+fn compare(seeds: Range<u64>) -> ExitCode {
+    let component = component();
+    let mut different = 0;
+    for seed in seeds.clone() {
+        if let Some([native, component]) = first_difference(seed, &component) {
+            different += 1;
+            eprintln!("seed {seed}:\n  core:      {native}\n  component: {component}");
+        }
+    }
+    println!("{different} of {} schedules differ", seeds.end - seeds.start);
+    ExitCode::from(u8::from(different > 0))
 }
 
 fn component() -> Fidelity {

@@ -18,11 +18,11 @@ use tenure_simulation::world::Millis;
 use tenure_simulation::{About, Fidelity, Options, Slots, last_run};
 use tenure_wasmtime::{ElectionComponent, Engine};
 
-fn native() -> Options {
+pub(super) fn native() -> Options {
     Fidelity::Native.into()
 }
 
-fn component() -> Options {
+pub(super) fn component() -> Options {
     let engine = Engine::new().unwrap().uninterrupted();
     let component = ElectionComponent::new(&engine, Variables::new(), &BootClock::new());
     Fidelity::Component(Arc::new(component.unwrap())).into()

@@ -1,0 +1,108 @@
+//! Compares both electors in the same world: steps, requests with all headers, reports, and the times of both clocks.
+//!
+//! The component needs more polls than the pure core until it sends a request. To make that irrelevant, things that
+//! happen in one instant take turns here.
+
+use std::collections::BTreeSet;
+use std::fmt::Arguments;
+
+use tenure_store::Request;
+use tokio::task::yield_now;
+
+use super::history::Who;
+use super::world::World;
+use super::{Fidelity, Options, run};
+
+/// The record of one schedule, and the turns within an instant.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    /// A line for each input and output of an elector.
+    pub record: Vec<String>,
+    /// Those that wait, in the order of their turns.
+    turns: BTreeSet<Turn>,
+    /// Counts requests for a turn and their ends.
+    activity: u64,
+}
+
+/// The process, what happens to it, and a number that tells this from the same of another request.
+type Turn = (Who, String, usize);
+
+/// Runs the schedule of a seed with the pure core and with `component`, and returns the first lines that differ.
+#[must_use]
+pub fn first_difference(seed: u64, component: &Fidelity) -> Option<[String; 2]> {
+    let [native, component] = [&Fidelity::Native, component]
+        .map(|fidelity| run(seed, &Options { compares: true, ..fidelity.clone().into() }).record);
+    let lines = native.len().max(component.len());
+    let line = |record: &[String], at| record.get(at).cloned().unwrap_or_default();
+    let mut pairs = (0..lines).map(|at| [line(&native, at), line(&component, at)]);
+    pairs.find(|[native, component]| native != component)
+}
+
+impl World {
+    /// Adds a line to the record.
+    pub(super) fn record(&self, line: Arguments<'_>) {
+        let now = self.now();
+        if let Some(comparison) = &mut self.state().comparison {
+            comparison.record.push(format!("{:>5}.{:03} {line}", now / 1_000, now % 1_000));
+        }
+    }
+
+    /// Records a request with all its headers, by their names.
+    pub(super) fn record_request(&self, who: Who, request: &Request) {
+        let Request { method, target, headers, body } = request;
+        let lower = |(name, value): &(String, String)| format!("{}: {value}", name.to_lowercase());
+        let mut headers: Vec<_> = headers.iter().map(lower).collect();
+        headers.sort_unstable();
+        self.record(format_args!("c{who} sends {method} {target} {headers:?} {body:?}"));
+    }
+
+    /// Waits until this is the first of what waits, and nothing else happens in this instant.
+    pub(super) async fn in_turn(&self, who: Who, what: &str, number: usize) {
+        /// More polls than an elector needs until it waits here.
+        const QUIET: u32 = 64;
+        if self.state().comparison.is_none() {
+            return;
+        }
+        let waiting = Waiting::begin(self, (who, what.to_owned(), number));
+        let (mut activity, mut quiet) = (0, 0);
+        while quiet < QUIET {
+            yield_now().await;
+            let state = self.state();
+            let Some(comparison) = &state.comparison else { return };
+            let is_next = comparison.turns.first() == Some(&waiting.turn);
+            let goes_on = comparison.activity != activity;
+            quiet = if is_next && !goes_on { quiet + 1 } else { 0 };
+            activity = comparison.activity;
+        }
+    }
+
+    fn change_turns(&self, change: impl FnOnce(&mut BTreeSet<Turn>)) {
+        if let Some(comparison) = &mut self.state().comparison {
+            comparison.activity += 1;
+            change(&mut comparison.turns);
+        }
+    }
+}
+
+/// One that waits for its turn, or is dropped before.
+struct Waiting<'a> {
+    world: &'a World,
+    turn: Turn,
+}
+
+impl<'a> Waiting<'a> {
+    fn begin(world: &'a World, turn: Turn) -> Self {
+        world.change_turns(|turns| {
+            turns.insert(turn.clone());
+        });
+        Self { world, turn }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.world.change_turns(|turns| {
+            turns.remove(&self.turn);
+        });
+    }
+}
