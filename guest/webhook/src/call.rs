@@ -130,25 +130,33 @@ impl Call {
         Err(format!("{WHO} answered {status}{said}"))
     }
 
-    /// What may be a secret, and is shown by a text.
+    /// Names the secret that a text may show.
     fn quoted_by(&self, text: &str) -> Option<&'static str> {
-        let (path, token) = (self.request.path_and_query.as_str(), self.token.as_ref());
-        if token.is_some_and(|token| is_quoted_by(token.reveal(), text)) {
+        if self.token.as_ref().is_some_and(|token| is_token_in(token.reveal(), text)) {
             return Some("token");
         }
-        is_quoted_by(path, text).then_some("URL")
+        is_path_in(self.request.path_and_query.as_str(), text).then_some("URL")
     }
 }
 
-/// Whether a text shows a secret: all of it, or a longer part, in whatever way it is escaped. Only the part's
-/// beginning counts, since the text may be cut.
-fn is_quoted_by(secret: &str, text: &str) -> bool {
+/// Returns true if a text shows a token, whose kind stands before it. The text may be cut, so the beginning counts.
+fn is_token_in(token: &str, text: &str) -> bool {
+    let token = cut(token, " ").map_or(token, |(_, token)| token);
+    let beginning = token.get(..SECRET).unwrap_or(token);
+    (beginning.len() > 1 && holds(text, beginning)) || is_part_in(token, text)
+}
+
+/// Returns true if a text shows a path or its query: a path is often repeated without its query.
+fn is_path_in(path: &str, text: &str) -> bool {
+    path.split('?').any(|part| part.len() > 1 && holds(text, part)) || is_part_in(path, text)
+}
+
+/// Returns true if a text shows a longer part of a secret, in whatever way it is escaped. The text may be cut, so the
+/// beginning of the part counts.
+fn is_part_in(secret: &str, text: &str) -> bool {
     let (shown, parts) = (percent::decode_text(text), percent::decode_text(secret));
     let mut parts = parts.split(|c: char| !c.is_ascii_alphanumeric());
-    // What is before a token is its kind, and a path is often repeated without its query.
-    let whole = cut(secret, " ").map_or(secret, |(_, whole)| whole);
-    whole.split('?').any(|whole| whole.len() > 1 && holds(text, whole))
-        || parts.any(|part| part.get(..SECRET).is_some_and(|part| holds(&shown, part)))
+    parts.any(|part| part.get(..SECRET).is_some_and(|part| holds(&shown, part)))
 }
 
 /// As `str::contains`, which would be 2 KB of component for a search that is quick in texts of any length. `part` is
@@ -321,6 +329,12 @@ mod tests {
             );
         }
         assert_eq!(call.judge(401, b"no").unwrap_err(), "the webhook answered 401: no");
+        // Nothing in it looks like a secret.
+        let call = Call { token: Some("Bearer ??????????.??".into()), ..call };
+        for quotes in ["no ??????????.??", "cut: ????????"] {
+            let told = call.judge(401, quotes.as_bytes()).unwrap_err();
+            assert!(told.ends_with("repeats the token"), "{told}");
+        }
         let call = Call { token: Some("Bearer short".into()), ..call };
         for (text, said) in [
             ("short", ", with a text that is not shown, since it repeats the token"),

@@ -28,9 +28,7 @@ pub fn account(data: &[u8]) {
     let _ = Endpoint::of_account(text);
     if let Ok(sas) = Sas::parse(text) {
         let _ = (sas.times(wall()), sas.bounds(), sas.is_for_one_blob());
-        let debug = format!("{sas:?}");
-        let signature = sas.query().split('&').find_map(|pair| pair.strip_prefix("sig="));
-        assert!(signature.is_none_or(|secret| secret.len() < 8 || !debug.contains(secret)));
+        assert_eq!(format!("{sas:?}"), "Sas(Secret(..))");
     }
     match Account::from_connection_string(text) {
         Ok(account) => {
