@@ -98,7 +98,7 @@ macro_rules! convert_contract {
         $crate::contract::convert!(@same bool, u8, u16, u32, u64, String);
 
         $crate::contract::convert!(@records
-            Needs { origins, notes }
+            Needs { origins, credential, notes }
             Complaint { setting, problem, advice }
             Leadership { term, valid_for }
             Incumbent { name, term, since, address, coordinates }

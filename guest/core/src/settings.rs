@@ -144,7 +144,9 @@ impl Complaint {
 pub struct Needs {
     /// Origins that requests go to.
     pub origins: Vec<String>,
-    /// What people should know at the start: which credential is used, and why.
+    /// The kind of credential that is used, and why.
+    pub credential: String,
+    /// Notes for people at the start, such as when the credential expires.
     pub notes: Vec<String>,
 }
 
@@ -177,7 +179,8 @@ pub struct Settings {
     pub one_shot: bool,
     /// The file with the secret of the credential, if there is one.
     pub file: Option<SecretFile>,
-    note: String,
+    /// The kind of credential, and why it is used.
+    credential: String,
 }
 
 impl Settings {
@@ -249,7 +252,8 @@ impl Settings {
     pub fn needs(&self, now: DateTime<Utc>) -> Needs {
         let mut needs = Needs {
             origins: vec![self.account.origin().to_string()],
-            notes: vec![self.note.clone()],
+            credential: self.credential.clone(),
+            notes: Vec::new(),
         };
         match self.account.credential() {
             Credential::Identity(identity) => needs.origins.push(identity.origin().to_string()),
@@ -288,7 +292,7 @@ impl<'e> Reader<'e> {
         let coordinates = reader.get(Settings::COORDINATES).is_some_and(|value| value == "true");
         match (election, account, timings) {
             (Some(election), Some(chosen), Some(timings)) if reader.complaints.is_empty() => {
-                let Chosen { account, note } = chosen;
+                let Chosen { account, why: credential } = chosen;
                 let one_shot = reader.lease.is_some();
                 let orders = reader.orders().filter(|_| !one_shot);
                 let file = reader.file;
@@ -306,7 +310,7 @@ impl<'e> Reader<'e> {
                     orders,
                     one_shot,
                     file,
-                    note,
+                    credential,
                 })
             }
             _ => Err(reader.complaints),

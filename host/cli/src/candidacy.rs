@@ -23,7 +23,7 @@ use tenure::runner::{Event, Order, Runner};
 use tenure::server::{Board, Watcher};
 use tenure::settings::{Replacement, names};
 use tenure_base::duration::format_duration;
-use tenure_core::Settings;
+use tenure_core::{Needs, Settings};
 use tenure_wasmtime::{CheckError, ElectionComponent, Engine};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
@@ -31,9 +31,6 @@ use tokio::task::JoinSet;
 
 /// Capacity of the queue of orders.
 const ORDERS: usize = 8;
-
-/// The beginning of the component's note that names the credential.
-const CREDENTIAL: &str = "credential: ";
 
 /// What others see of a candidate, and the queue of its orders. Exists before its settings are judged, which takes time when
 /// components have to be compiled.
@@ -147,9 +144,7 @@ impl Candidacy {
         let Front { board, order, orders } = front;
         let vocabulary = configuration.given.vocabulary();
         let Some((work, read)) = work.zip(read) else { return Ok(None) };
-        let needs = read.needs(Utc::now());
-        let (credential, mut notes): (Vec<_>, Vec<_>) =
-            needs.notes.into_iter().partition(|note| note.starts_with(CREDENTIAL));
+        let Needs { origins, credential, mut notes } = read.needs(Utc::now());
         if read.orders.is_some() && !read.election.may_have_side_blobs() {
             let detail = "the name of the election's blob is too long for a second blob beside it, so this candidate takes \
                           no orders (tenure transfer, tenure trigger); use a shorter name";
@@ -194,8 +189,8 @@ impl Candidacy {
         Ok(Some(Self {
             settings: read,
             work: work.found,
-            credential: credential.concat().trim_start_matches(CREDENTIAL).to_owned(),
-            origins: needs.origins,
+            credential,
+            origins,
             elector,
             handler,
             grace: grace.or(work.grace),

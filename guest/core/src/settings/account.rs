@@ -54,10 +54,10 @@ const NO_ACCOUNT: &str = "set AZURE_STORAGE_CONNECTION_STRING (Azure portal: Acc
      Azurite on its usual port), or AZURE_STORAGE_ACCOUNT to the account's name, with \
      AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or an identity of Microsoft Entra ID";
 
-/// The account with what lets in, and what people should know of the choice.
+/// The account with its credential, and why that one is used.
 pub(super) struct Chosen {
     pub account: Account,
-    pub note: String,
+    pub why: String,
 }
 
 impl Reader<'_> {
@@ -93,8 +93,8 @@ impl Reader<'_> {
                 "an election leases its blob and writes its record: make a SAS with sp=rcw";
             self.complain(setting, "the SAS does not permit writing (w)", advice);
         }
-        let note = note(&set, &account);
-        Some(Chosen { account, note })
+        let why = explanation(&set, &account);
+        Some(Chosen { account, why })
     }
 
     /// Returns true if the environment has a credential of that kind, which `name` shows.
@@ -318,7 +318,7 @@ impl Reader<'_> {
 }
 
 /// Names the credential that is used, and those of `set` that it takes precedence over.
-fn note(set: &[(Kind, &'static str)], account: &Account) -> String {
+fn explanation(set: &[(Kind, &'static str)], account: &Account) -> String {
     let Some(((kind, _), others)) = set.split_first() else { return String::new() };
     let what = match (kind, account.credential()) {
         (Kind::ConnectionString, Credential::Sas(_)) => "the SAS in the connection string",
@@ -339,5 +339,5 @@ fn note(set: &[(Kind, &'static str)], account: &Account) -> String {
             format!("; it takes precedence over {}, which is not used", others.join(", "))
         }
     };
-    format!("credential: {what}{why}")
+    format!("{what}{why}")
 }

@@ -18,7 +18,8 @@ fn an_election_and_an_account_are_enough() {
     assert_eq!(settings.failure_policy, policy);
     let needs = settings.needs(DateTime::UNIX_EPOCH);
     assert_eq!(needs.origins, ["http://127.0.0.1:10000"]);
-    assert_eq!(needs.notes, ["credential: the key in the connection string"]);
+    assert_eq!(needs.credential, "the key in the connection string");
+    assert_eq!(needs.notes, [""; 0]);
 }
 
 #[test]

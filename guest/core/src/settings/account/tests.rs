@@ -1,4 +1,4 @@
-use super::super::{Complaint, Settings};
+use super::super::{Complaint, Needs, Settings};
 use super::*;
 use chrono::DateTime;
 use proptest::prelude::*;
@@ -17,9 +17,9 @@ fn read(pairs: &[(&str, &str)]) -> Result<Settings, Vec<Complaint>> {
     Settings::read(find)
 }
 
-fn note(pairs: &[(&str, &str)]) -> String {
+fn needs(pairs: &[(&str, &str)]) -> Needs {
     let settings = read(pairs).unwrap_or_else(|complaints| panic!("{pairs:?}: {complaints:?}"));
-    settings.needs(DateTime::UNIX_EPOCH).notes.join("; ")
+    settings.needs(DateTime::UNIX_EPOCH)
 }
 
 fn complaints(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -58,10 +58,10 @@ fn of_several_credentials_the_first_in_the_order_is_taken() {
         let mut pairs = vec![ACCOUNT];
         pairs.extend(APPLICATION);
         pairs.extend(each[index..].iter().flat_map(|(_, pairs)| pairs.iter().copied()));
-        let note = note(&pairs);
-        assert!(note.contains(words), "{words}: {note}");
+        let credential = needs(&pairs).credential;
+        assert!(credential.contains(words), "{words}: {credential}");
         let others = each.len() - index > 2;
-        assert_eq!(note.contains("not used"), others, "{note}");
+        assert_eq!(credential.contains("not used"), others, "{credential}");
     }
 }
 
@@ -135,8 +135,8 @@ fn a_sas_may_come_with_its_address() {
         let told = complaints(&[(variable::SAS_TOKEN, &format!("{other}?{SAS}"))]);
         assert!(told[0].1.contains("not for the election's"), "{told:?}");
     }
-    let told = note(&[ACCOUNT, (variable::SAS_TOKEN, SAS)]);
-    assert!(told.contains("expires at 2027-01-01T00:00:00Z"), "{told}");
+    let notes = needs(&[ACCOUNT, (variable::SAS_TOKEN, SAS)]).notes.join("; ");
+    assert!(notes.contains("expires at 2027-01-01T00:00:00Z"), "{notes}");
 }
 
 #[test]
@@ -287,7 +287,9 @@ proptest! {
             index.and_then(|index| values[index].clone()).or(election)
         };
         match Settings::read(find) {
-            Ok(settings) => prop_assert!(!settings.needs(DateTime::UNIX_EPOCH).notes.is_empty()),
+            Ok(settings) => {
+                prop_assert!(!settings.needs(DateTime::UNIX_EPOCH).credential.is_empty());
+            }
             Err(complaints) => prop_assert!(!complaints.is_empty()),
         }
     }

@@ -4,7 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Finding;
 use tenure_azure::credential::Credential;
-use tenure_core::Settings;
+use tenure_core::{Needs, Settings};
 
 const CHECK: &str = "credential";
 
@@ -13,9 +13,8 @@ const SOON: TimeDelta = TimeDelta::days(7);
 
 /// What the settings say of it. `now` is the service's time, as far as it is known.
 pub(super) fn finding(settings: &Settings, now: DateTime<Utc>) -> Finding {
-    let notes = settings.needs(now).notes;
-    let told = notes.join("; ");
-    let told = told.strip_prefix("credential: ").unwrap_or(&told);
+    let Needs { credential, notes, .. } = settings.needs(now);
+    let told = [vec![credential], notes].concat().join("; ");
     let Credential::Sas(sas) = settings.account.credential() else {
         return Finding::good(CHECK, told);
     };
