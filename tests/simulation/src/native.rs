@@ -206,8 +206,8 @@ impl Native {
         }
         match network::send(&self.world, self.who, request).await {
             Ok(response) => {
-                let status = response.status;
-                Ok(Reply { status, headers: self.headers(response), body: Vec::new() })
+                let (status, body) = (response.status, response.body.to_vec());
+                Ok(Reply { status, headers: self.headers(response), body })
             }
             Err(broken) => {
                 let kind = match broken {
