@@ -4,77 +4,48 @@
 //! only that one runs its *handler*, once for each slot of a schedule. When it dies, hangs or
 //! loses the network, its work is stopped before another one can win.
 //!
-//! A pure core decides everything about the election. [`election::Election`] drives it natively. The election component, which
-//! the crate `tenure-wasmtime` hosts, has the same core. The [`runner::Runner`] gives either its time, runs the turns that it
-//! orders, and stops a leader's work no later than the last instant at which it certainly holds the lease.
-//!
 //! ```no_run
 //! use std::time::Duration;
-//! use tenure::clock::BootClock;
-//! use tenure::election::Election;
-//! use tenure::handler;
-//! use tenure::runner::{Event, Runner};
-//! use tenure::settings::{Credential, Schedule, Settings};
+//! use tenure::Elector;
+//! use tenure::settings::{Credential, Settings};
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     // One clock for the runner and the election. It counts while the machine sleeps.
-//!     let clock = BootClock::new();
-//!
-//!     // The candidate. Its credential is in the environment: a platform sets it there.
-//!     let mut settings = Settings::new("jobs/nightly-report", Credential::Environment);
-//!     settings.schedule = Some(Schedule::Every(Duration::from_secs(3600)));
-//!     let elector = Election::new(settings, &clock);
+//!     // The environment holds the credential: a platform sets it there.
+//!     let mut settings = Settings::new("jobs/report", Credential::Environment);
+//!     settings.lease = Some(Duration::from_secs(20));
 //!     // All complaints about the settings at once, before anything is sent.
-//!     elector.check()?;
-//!
-//!     // The work of the leader.
-//!     let work = handler::from_fn(|turn, lease| async move {
-//!         // Terms rise: let the sink refuse a smaller one than it has seen.
-//!         let slot = turn.slot.to_rfc3339();
-//!         println!("slot {slot} under term {}, {:?} left", turn.term, lease.remaining());
-//!         Ok(())
-//!     });
-//!
-//!     // For people. Do not act on events: the term and the deadline of a turn say what the work may do. Subscribers of the
-//!     // crate `tracing` have them too. Here they are handed to another thread, since whoever is called must not block.
-//!     let (events, told) = std::sync::mpsc::channel();
-//!     std::thread::spawn(move || {
-//!         for event in told {
-//!             match event {
-//!                 Event::Elected { term, .. } => println!("leading, term {term}"),
-//!                 Event::StoodDown { reason, .. } => println!("leading no longer: {reason}"),
-//!                 Event::Problem { class, detail } => eprintln!("{class}: {detail}"),
-//!                 _ => {}
-//!             }
-//!         }
-//!     });
-//!     let mut runner = Runner::new(elector, work, clock).on_event(move |event| {
-//!         // Nobody may be listening any more.
-//!         let _ = events.send(event);
-//!     });
-//!     // Contends until SIGTERM or Ctrl-C; then stops the work, and releases the lease.
-//!     runner.run(tenure::terminated()).await;
+//!     let elector = Elector::new(settings)?;
+//!     // Contends until SIGTERM or Ctrl-C; then stops the work and releases the lease.
+//!     elector
+//!         .run_while_leading(tenure::terminated(), |lease| async move {
+//!             // Terms rise: let the sink refuse a smaller one than it has seen.
+//!             println!("leading, term {}, {:?} left", lease.term(), lease.remaining());
+//!             lease.lost().await;
+//!             Ok(())
+//!         })
+//!         .await?;
 //!     Ok(())
 //! }
 //! ```
 //!
-//! A process with many elections, which come and go, adds them to [`elections::Tenure`].
+//! [`Elector::run_on`] runs work on a schedule, and [`Elector::start`] serves programs that ask whether they lead. Each
+//! [`runner::Event`] also goes to subscribers of the crate `tracing`.
 //!
-//! # Coming from client-go
+//! # Coming from another crate
 //!
-//! | `leaderelection` | here |
-//! |---|---|
-//! | `OnStartedLeading(ctx)` | the handler, with [`settings::Schedule::WhileLeading`] |
-//! | `ctx.Done()` | its future is dropped; [`Deadline::over`] for what it started; [`handler::Handler::stopped`] is waited for |
-//! | `OnStoppedLeading` | the end of the handler's future; what follows `run`, where it leaves; [`runner::Event::StoodDown`] is for logs |
-//! | `OnNewLeader`, `GetLeader` | [`runner::Event::Following`], [`elections::Handle::watch`] |
-//! | `IsLeader` | [`elections::Handle::leads`] |
-//! | `Identity` | [`settings::Settings::name`] |
-//! | `LeaseDuration`, `RenewDeadline`, `RetryPeriod` | `lease`, `lease` less `margin`, `renew` and `poll` of [`settings::Settings`] |
-//! | `ReleaseOnCancel` | always, when `leave` completes; not when the future of `run` is dropped |
-//! | `HealthzAdaptor` | `/healthz` of the feature `server` |
-//! | `Run` returns when the leadership is lost | it contends again, and returns only after `leave` |
+//! | client-go `leaderelection` | kubert `lease` | here |
+//! |---|---|---|
+//! | `OnStartedLeading(ctx)` | `Claim::is_current_for` | the work of [`Elector::run_while_leading`] |
+//! | `ctx.Done()` | the next `Claim` | its future is dropped; [`Lease::lost`] for what it started; [`handler::Handler::stopped`] is waited for |
+//! | `OnStoppedLeading` | | the end of the work's future; what follows `run_while_leading`, where it leaves |
+//! | `OnNewLeader`, `GetLeader` | `watch::Receiver<Arc<Claim>>` | [`Membership::roles`] |
+//! | `IsLeader` | `Claim::is_current_for` | [`Membership::leads`] |
+//! | `Identity` | `claimant` | [`settings::Settings::name`] |
+//! | `LeaseDuration`, `RenewDeadline`, `RetryPeriod` | `lease_duration`, `renew_grace_period` | `lease`, `lease` less `margin`, `renew` and `poll` of [`settings::Settings`] |
+//! | `ReleaseOnCancel` | `vacate` | always, when [`Membership::leave`] or `run_while_leading` completes |
+//! | `HealthzAdaptor` | | `/healthz` of the feature `server` |
+//! | `Run` returns when the leadership is lost | | it contends again, and returns only after `shutdown` |
 //!
 //! # Features
 //!
@@ -82,7 +53,11 @@
 //!
 //! # Design decisions
 //!
-//! - The runner decides nothing. [`runner::Elector`] is the seam: the tests put a script there, and `tenure-wasmtime` the
+//! - A pure core decides everything about the election. [`election::Election`] drives it natively. The election component,
+//!   which the crate `tenure-wasmtime` hosts, has the same core.
+//! - The [`runner::Runner`] gives either its time, runs the turns that it orders, and stops a leader's work no later than
+//!   the last instant at which it certainly holds the lease. It decides nothing. [`runner::Elector`] is the seam: the tests
+//!   put a script there, and `tenure-wasmtime` the
 //!   component.
 //! - A step runs to its end, because it may already have released the lease, unless the future of `run` itself is
 //!   dropped. A turn may be dropped at any time.
@@ -96,13 +71,14 @@ pub mod contract;
 mod deadline;
 pub mod egress;
 pub mod election;
-pub mod elections;
+mod elector;
 pub mod engine;
 #[cfg(unix)]
 mod family;
 mod future;
 pub mod handler;
 mod lines;
+mod membership;
 #[doc(hidden)]
 pub mod program;
 pub mod runner;
@@ -111,9 +87,12 @@ pub mod server;
 pub mod settings;
 pub mod shares;
 mod span;
+mod tasks;
 mod terminated;
 mod trace_parent;
 
 pub use deadline::Deadline;
+pub use elector::{Elector, Lease, NewElectorError};
+pub use membership::{Events, Leader, Membership, Role, Roles};
 pub use terminated::terminated;
 pub use trace_parent::TraceParent;

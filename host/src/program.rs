@@ -32,7 +32,7 @@ pub mod supervisor {
 
 /// What many elections run on.
 pub mod elections {
-    pub use crate::elections::tasks::{Leave, Task, Tasks};
+    pub use crate::tasks::{Leave, Task, Tasks};
 }
 
 /// The clients of the election component, requests over them, and whom they trust.

@@ -37,7 +37,7 @@ pub trait Handler: Send + Sync + 'static {
     /// only after this is the turn over, so that the lease may be released. It is dropped unfinished when the runner
     /// gives up waiting, unless somebody else waits for it too ([`Runner::keeping`](crate::runner::Runner::keeping)).
     ///
-    /// It is awaited in the loop that renews the lease (with a [`Tenure`](crate::elections::Tenure): on the thread of
+    /// It is awaited in the loop that renews the lease (with an [`Elector`](crate::Elector): on the thread of
     /// all elections, not on the runtime of turns). It must neither block nor panic.
     ///
     /// Completes at once unless it is implemented. A handler that wraps another one must pass this on: otherwise the

@@ -4,9 +4,9 @@
 //! wake up. Turns, pages and collectors are elsewhere, so that nothing that they compute holds up a renewal.
 
 use crate::future::becomes_true;
-use std::any::Any;
 use std::future::poll_fn;
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use tokio::runtime::{Builder, Handle as Runtime};
@@ -15,6 +15,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 
 /// Tasks that come and go. When this is dropped, they end.
+#[derive(Debug)]
 pub struct Tasks {
     /// What they run on: one thread.
     pub runtime: Runtime,
@@ -109,29 +110,13 @@ impl Tasks {
     ///
     /// As soon as one of them did.
     pub async fn ended(&self) {
-        self.end(|panic| std::panic::resume_unwind(panic)).await;
-    }
-
-    /// The same, but waits for the others before it panics.
-    pub async fn left(&self) {
-        let mut first = None;
-        self.end(|panic| {
-            first.get_or_insert(panic);
-        })
-        .await;
-        if let Some(panic) = first {
-            std::panic::resume_unwind(panic);
-        }
-    }
-
-    async fn end(&self, mut panicked: impl FnMut(Box<dyn Any + Send>)) {
         // Tasks wake up one that waits for them, and no other.
         let _one = self.waiting.lock().await;
         let mut leave = self.leave.subscribe();
         loop {
             let next = poll_fn(|context| self.running().poll_join_next(context));
             match next.await {
-                Some(Err(error)) if error.is_panic() => panicked(error.into_panic()),
+                Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
                 Some(_) => {}
                 None if *leave.borrow() => return,
                 // Nothing runs, which is no end: more may come.
@@ -153,7 +138,7 @@ impl Tasks {
     fn forget_ended(&self, running: &mut JoinSet<()>) {
         while let Some(ended) = running.try_join_next() {
             if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
-                running.spawn_on(async { std::panic::resume_unwind(panic) }, &self.runtime);
+                running.spawn_on(async { resume_unwind(panic) }, &self.runtime);
                 return;
             }
         }
@@ -259,22 +244,6 @@ mod tests {
             tasks.add(|_| async {}).ended().await;
         }
         tasks.ended().await;
-    }
-
-    #[tokio::test]
-    async fn the_panic_of_one_waits_until_the_others_have_left() {
-        let tasks = Tasks::start().unwrap();
-        tasks.add(|_| async { panic!("of one") }).ended().await;
-        let (may_end, ends) = oneshot::channel::<()>();
-        let mut other = tasks.add(|_| async { drop(ends.await) });
-        tasks.leave();
-        let mut left = std::pin::pin!(tasks.left());
-        assert!(timeout(Duration::from_millis(50), &mut left).await.is_err(), "one goes on");
-        may_end.send(()).unwrap();
-        let panicked = tokio::spawn(async move { other.ended().await });
-        panicked.await.unwrap();
-        let unwound = std::panic::AssertUnwindSafe(left);
-        assert!(futures_util::FutureExt::catch_unwind(unwound).await.is_err());
     }
 
     #[tokio::test]

@@ -1,0 +1,273 @@
+//! The way to lead: an elector, and what its work may do.
+
+use crate::causes::BoxError;
+use crate::clock::BootClock;
+use crate::contract::Turn;
+use crate::deadline::Deadline;
+use crate::egress::Authorities;
+use crate::election::Election;
+use crate::handler::{Handler, from_fn};
+use crate::membership::Membership;
+use crate::runner::Runner;
+use crate::settings::{InvalidSettings, Schedule, Settings, Variables};
+use crate::tasks::Tasks;
+use std::future::pending;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use tokio::runtime::Handle as Runtime;
+
+/// Elects a leader among the replicas of a program, through a lease on an Azure blob.
+///
+/// All electors of a process share a thread and the connections to the storage service. An election of a process takes 20
+/// to 30 KiB, so there may be thousands.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use tenure::Elector;
+/// use tenure::settings::{Credential, Schedule, Settings};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let elector = Elector::new(Settings::new("jobs/report", Credential::Environment))?;
+///
+/// // A daemon on exactly one replica, until SIGTERM or Ctrl-C.
+/// elector
+///     .run_while_leading(tenure::terminated(), |lease| async move {
+///         println!("leading, term {}", lease.term());
+///         lease.lost().await;
+///         Ok(())
+///     })
+///     .await?;
+///
+/// // Or a job that runs each hour, on exactly one replica.
+/// let hourly = Schedule::Every(Duration::from_secs(3600));
+/// elector
+///     .run_on(hourly, tenure::terminated(), |turn, lease| async move {
+///         println!("slot {} under term {}", turn.slot.to_rfc3339(), lease.term());
+///         Ok(())
+///     })
+///     .await?;
+///
+/// // Or a program that asks whether it leads.
+/// let membership = elector.start()?;
+/// if let Some(term) = membership.leads() {
+///     println!("this replica may act, under term {term}");
+/// }
+/// membership.leave().await;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A future of work is dropped at its next `.await` when its leadership ends. Work that does not await cannot be stopped:
+/// it asks [`Lease::is_lost`] before each thing that it does. The [term](Lease::term) protects the rest: terms only rise,
+/// so a sink that refuses a smaller one than it has seen is safe from a leader that is late.
+#[derive(Clone, Debug)]
+pub struct Elector {
+    election: Arc<Election>,
+    settings: Settings,
+    process: Arc<Process>,
+}
+
+/// Why there can be no elector.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NewElectorError {
+    /// The settings cannot be used.
+    #[error("the settings cannot be used")]
+    Settings(#[from] InvalidSettings),
+    /// The system has no thread left for the elections of this process.
+    #[error("no thread could be started for the elections")]
+    Thread(#[from] io::Error),
+}
+
+/// What the electors of a process share. Its thread stays, so that leases are released after the last of them is dropped.
+#[derive(Debug)]
+struct Process {
+    clock: BootClock,
+    election: Election,
+    tasks: Tasks,
+}
+
+impl Process {
+    fn shared() -> io::Result<Arc<Self>> {
+        static SHARED: Mutex<Option<Arc<Process>>> = Mutex::new(None);
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(process) = &*shared {
+            return Ok(process.clone());
+        }
+        let clock = BootClock::new();
+        let election = Election::new(Variables::new(), &clock);
+        let process = Arc::new(Self { clock, election, tasks: Tasks::start()? });
+        Ok(shared.insert(process).clone())
+    }
+}
+
+impl Elector {
+    /// Creates an elector, and sends nothing yet. Its [schedule](Settings::schedule) is given when it starts, not here.
+    ///
+    /// # Errors
+    ///
+    /// All complaints about the settings at once, or the system has no thread left.
+    pub fn new(settings: Settings) -> Result<Self, NewElectorError> {
+        let process = Process::shared()?;
+        let election = process.election.with_settings(settings.clone());
+        election.check()?;
+        Ok(Self { election: Arc::new(election), settings, process })
+    }
+
+    /// Trusts servers that `authorities` vouch for, beside those that the platform trusts.
+    #[must_use]
+    pub fn trusting(mut self, authorities: Authorities) -> Self {
+        let election = self.election.with_settings(self.settings.clone());
+        self.election = Arc::new(election.trusting(authorities));
+        self
+    }
+
+    /// Contends until `shutdown` completes, and runs `work` each time that this process leads, for as long as it leads.
+    /// Returns when the work has stopped and the lease is released.
+    ///
+    /// When `work` returns, the leadership ends, and another replica can lead. After an error or a panic this one stays out
+    /// for the [cool-down](Settings::cool_down). When this future is dropped, the process leaves the election all the same,
+    /// and nothing waits for that.
+    ///
+    /// # Errors
+    ///
+    /// The settings do not go with work that lasts: jitter, delivery, missed slots, a time limit of a turn.
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime of tokio, which runs the work.
+    pub async fn run_while_leading<F, T>(
+        &self,
+        shutdown: impl Future<Output = ()>,
+        work: F,
+    ) -> Result<(), InvalidSettings>
+    where
+        F: Fn(Lease) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<(), BoxError>> + Send,
+    {
+        let work = from_fn(move |turn, valid| work(Lease { term: turn.term, valid }));
+        self.run(Schedule::WhileLeading, shutdown, work).await
+    }
+
+    /// Contends until `shutdown` completes, and runs `work` for each slot of the schedule while this process leads. Returns
+    /// when the work has stopped and the lease is released.
+    ///
+    /// After `max_failures` errors in a row, and after a panic, another replica leads. When this future is dropped, the
+    /// process leaves the election all the same, and nothing waits for that.
+    ///
+    /// # Errors
+    ///
+    /// All complaints about the schedule, and about settings that do not go with it.
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime of tokio, which runs the work.
+    pub async fn run_on<F, T>(
+        &self,
+        schedule: Schedule,
+        shutdown: impl Future<Output = ()>,
+        work: F,
+    ) -> Result<(), InvalidSettings>
+    where
+        F: Fn(Turn, Lease) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<(), BoxError>> + Send,
+    {
+        let work = from_fn(move |turn: Turn, valid| {
+            let lease = Lease { term: turn.term, valid };
+            work(turn, lease)
+        });
+        self.run(schedule, shutdown, work).await
+    }
+
+    async fn run(
+        &self,
+        schedule: Schedule,
+        shutdown: impl Future<Output = ()>,
+        handler: impl Handler,
+    ) -> Result<(), InvalidSettings> {
+        let membership = self.start_with(schedule, handler)?;
+        shutdown.await;
+        membership.leave().await;
+        Ok(())
+    }
+
+    /// Contends from now on, without work of its own: the program asks the [`Membership`] whether it leads.
+    ///
+    /// # Errors
+    ///
+    /// As [`run_while_leading`](Self::run_while_leading).
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime of tokio.
+    pub fn start(&self) -> Result<Membership, InvalidSettings> {
+        self.start_with(Schedule::WhileLeading, from_fn(|_, _| pending()))
+    }
+
+    /// Contends from now on with a handler of any kind. The handler runs on the runtime that this is called in, which must
+    /// outlast the membership: without it, each turn fails.
+    ///
+    /// Two electors of one election contend with each other. Give them [names](Settings::name) that differ.
+    ///
+    /// # Errors
+    ///
+    /// As [`run_on`](Self::run_on).
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime of tokio.
+    pub fn start_with(
+        &self,
+        schedule: Schedule,
+        handler: impl Handler,
+    ) -> Result<Membership, InvalidSettings> {
+        let settings = Settings { schedule: Some(schedule), ..self.settings.clone() };
+        let election = self.election.with_settings(settings);
+        election.check()?;
+        let runner = Runner::new(election, handler, self.process.clock.clone());
+        let runner = runner.turns_by_default_on(Runtime::current());
+        Ok(Membership::begin(runner, &self.process.tasks))
+    }
+}
+
+/// The leadership under which work runs, as it is at the moment. Clones see the same.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    term: u64,
+    valid: Deadline,
+}
+
+impl Lease {
+    /// Returns the fencing token: send it to whatever the work writes to, which refuses a smaller one than it has seen.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// Returns how long this process may still act, unless a renewal adds to it. Zero once the leadership is over.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.valid.remaining()
+    }
+
+    /// Returns until when this process may act, unless a renewal adds to it, by the time of day of this machine.
+    #[must_use]
+    pub fn deadline(&self) -> SystemTime {
+        SystemTime::now() + self.remaining()
+    }
+
+    /// Returns true if this process must not act any more.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.valid.passed()
+    }
+
+    /// Waits until this process must not act any more, at most 100 ms longer.
+    pub async fn lost(&self) {
+        self.valid.over().await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

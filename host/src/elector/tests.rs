@@ -1,0 +1,139 @@
+use super::*;
+use crate::contract::LeaseState;
+use crate::membership::{Role, Roles};
+use crate::runner::Event;
+use crate::settings::{Credential, names};
+use futures_util::FutureExt as _;
+use std::collections::BTreeSet;
+use std::error::Error as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tenure_store::{Account, Service, Store};
+use tokio::sync::Notify;
+
+async fn store() -> Store {
+    let service = Service::new(vec![Account::emulator()], 1);
+    Store::start(([127, 0, 0, 1], 0).into(), service).await.unwrap()
+}
+
+fn settings(store: &Store, name: &str) -> Settings {
+    let credential = Credential::ConnectionString(store.connection_string().into());
+    Settings { name: Some("ada".into()), ..Settings::new(format!("tests/{name}"), credential) }
+}
+
+/// Waits until it leads, and returns until when it may act.
+async fn leads(roles: &mut Roles) -> Deadline {
+    loop {
+        if let Role::Leading { valid, .. } = roles.next().await.expect("it has not left") {
+            return valid;
+        }
+    }
+}
+
+async fn lease_of(elector: &Elector) -> LeaseState {
+    elector.election.check().unwrap();
+    elector.election.inspect().await.unwrap().lease
+}
+
+#[tokio::test]
+async fn one_is_left_while_the_others_go_on() {
+    let store = store().await;
+    let elector = |name: &str| Elector::new(settings(&store, name)).unwrap();
+    let mut memberships: Vec<_> = ["a", "b", "c"].map(|name| elector(name).start().unwrap()).into();
+    let mut roles: Vec<_> = memberships.iter().map(Membership::roles).collect();
+    let mut valid = Vec::new();
+    for roles in &mut roles {
+        valid.push(leads(roles).await);
+    }
+    assert!(valid.iter().all(|valid| !valid.passed()));
+
+    memberships.remove(0).leave().await;
+    assert!(matches!(roles[0].next().await, Some(Role::Left)) && valid[0].passed());
+    assert!(roles[0].next().await.is_none());
+    assert_eq!(lease_of(&elector("a")).await, LeaseState::Available);
+    for ((roles, membership), valid) in roles.iter_mut().skip(1).zip(&memberships).zip(&valid[1..])
+    {
+        assert!(roles.next().now_or_never().is_none() && !valid.passed());
+        assert_eq!(membership.role().leads(), membership.leads());
+        assert!(membership.leads().is_some());
+    }
+    // The same election again, which no other candidate holds.
+    let again = elector("a").start().unwrap();
+    leads(&mut again.roles()).await;
+    // One that is dropped leaves too.
+    drop(memberships);
+    for roles in &mut roles[1..] {
+        while !matches!(roles.role(), Role::Left) {
+            roles.next().await;
+        }
+    }
+    assert!(valid.iter().all(Deadline::passed) && again.leads().is_some());
+    assert_eq!(lease_of(&elector("b")).await, LeaseState::Available);
+    again.leave().await;
+}
+
+#[tokio::test]
+async fn wrong_settings_are_complained_of_at_once() {
+    let store = store().await;
+    let mut wrong = Settings { lease: Some(Duration::from_secs(5)), ..settings(&store, "a") };
+    wrong.election = "tests".into();
+    let error = Elector::new(wrong).unwrap_err();
+    assert!(error.source().is_some_and(|source| source.to_string().contains(names::LEASE)));
+    let NewElectorError::Settings(InvalidSettings(complaints)) = error else { panic!("{error}") };
+    let about: BTreeSet<_> = complaints.iter().map(|c| c.setting.as_str()).collect();
+    assert_eq!(about, BTreeSet::from([names::ELECTION, names::LEASE]));
+    // What does not go with the schedule.
+    let jitter = Settings { jitter: Duration::from_secs(1), ..settings(&store, "a") };
+    let InvalidSettings(complaints) = Elector::new(jitter).unwrap().start().unwrap_err();
+    assert_eq!(complaints[0].setting, names::JITTER);
+}
+
+#[tokio::test]
+async fn work_runs_while_its_process_leads() {
+    let store = store().await;
+    let elector = Elector::new(settings(&store, "a")).unwrap();
+    let (seen, begun) = (Arc::new(AtomicU64::new(0)), Arc::new(Notify::new()));
+    let (term, begins) = (seen.clone(), begun.clone());
+    let work = move |lease: Lease| {
+        assert!(!lease.is_lost() && lease.deadline() > SystemTime::now());
+        term.store(lease.term(), Ordering::SeqCst);
+        begins.notify_one();
+        async move {
+            lease.lost().await;
+            Ok(())
+        }
+    };
+    elector.run_while_leading(begun.notified(), work).await.unwrap();
+    let first = seen.swap(0, Ordering::SeqCst);
+    assert!(first > 0);
+    assert_eq!(lease_of(&elector).await, LeaseState::Available);
+
+    let (term, begins) = (seen.clone(), begun.clone());
+    let every = Schedule::Every(Duration::from_secs(1));
+    let work = move |turn: Turn, lease: Lease| {
+        assert_eq!(turn.term, lease.term());
+        term.store(lease.term(), Ordering::SeqCst);
+        begins.notify_one();
+        async { Ok(()) }
+    };
+    elector.run_on(every, begun.notified(), work).await.unwrap();
+    assert!(seen.load(Ordering::SeqCst) > first);
+}
+
+#[tokio::test]
+async fn events_are_read_until_the_process_has_left() {
+    let store = store().await;
+    let membership = Elector::new(settings(&store, "a")).unwrap().start().unwrap();
+    let mut events = membership.events();
+    let elected = loop {
+        if let Event::Elected { term, .. } = events.next().await.expect("it has not left") {
+            break term;
+        }
+    };
+    assert_eq!(membership.leads(), Some(elected));
+    membership.leave().await;
+    let mut last = None;
+    while let Some(event) = events.next().await {
+        last = Some(event);
+    }
+    assert!(matches!(last, Some(Event::Stopped)), "{last:?}");
+}

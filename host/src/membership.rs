@@ -1,0 +1,282 @@
+//! An election that this process takes part in: its role, its events, and the way out.
+
+use crate::clock::{BootClock, Clock as _, Reading};
+use crate::contract;
+use crate::deadline::Deadline;
+use crate::election::Election;
+use crate::runner::{Event, Runner};
+use crate::tasks::{Task, Tasks};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::watch;
+
+/// How many events an [`Events`] keeps for a reader that is slow.
+const EVENTS: usize = 256;
+
+/// An election that this process takes part in, from [`Elector::start`](crate::Elector::start) on.
+///
+/// When this is dropped, the process leaves the election as with [`leave`](Self::leave), and nothing waits for that.
+#[derive(Debug)]
+pub struct Membership {
+    task: Task,
+    role: watch::Receiver<Role>,
+    events: broadcast::Sender<Event>,
+}
+
+/// What a candidate is at the moment.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Role {
+    /// Not known yet, or nobody is known to lead.
+    #[default]
+    Undecided,
+    /// It leads, or did until now: `valid` decides (see [`leads`](Role::leads)).
+    #[non_exhaustive]
+    Leading {
+        /// The fencing token.
+        term: u64,
+        /// Until when it may act. Renewals move that on, and the end of the leadership moves it into the past, also
+        /// where nobody reads [`roles`](Membership::roles). That is so from the moment on in which it is to
+        /// [leave](Membership::leave) or its work is told to end. The lease is released as soon as the handler has stopped, and
+        /// waits for nobody else. Whatever acts by this alone needs a handler whose turn lasts as long as the leadership
+        /// ([`Schedule::WhileLeading`](crate::settings::Schedule::WhileLeading)) and ends only after it has ended.
+        valid: Deadline,
+    },
+    /// Another one leads.
+    #[non_exhaustive]
+    Following {
+        /// Which one, where that is known.
+        leader: Option<Leader>,
+    },
+    /// It has left the election.
+    Left,
+}
+
+/// Another candidate, which leads, as the record tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Leader {
+    /// Its [name](crate::settings::Settings::name).
+    pub name: String,
+    /// Its fencing token.
+    pub term: u64,
+    /// Its [address](crate::settings::Settings::address), where requests for the leader can be sent.
+    pub address: Option<String>,
+}
+
+/// The role of this process in an election, as it changes: see [`Membership::roles`].
+#[derive(Clone, Debug)]
+pub struct Roles(watch::Receiver<Role>);
+
+/// The events of an election as they happen: see [`Membership::events`].
+#[derive(Debug)]
+pub struct Events(broadcast::Receiver<Event>);
+
+impl Membership {
+    /// Runs the candidate on the thread of `tasks`.
+    pub(crate) fn begin(candidate: Runner<Election, BootClock>, tasks: &Tasks) -> Self {
+        let (shown, role) = watch::channel(Role::default());
+        let (shown, events) = (Arc::new(shown), broadcast::Sender::new(EVENTS));
+        let told = events.clone();
+        let mut candidate = seen(candidate, shown.clone()).on_event(move |event| {
+            // There may be no reader.
+            let _ = told.send(event);
+        });
+        let left = Left(shown);
+        let task = tasks.add(|leave| async move {
+            let _left = left;
+            candidate.run(leave.asked()).await;
+        });
+        Self { task, role, events }
+    }
+
+    /// Returns the role of this process in the election at this instant.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role.borrow().clone()
+    }
+
+    /// Returns the role of this process now and whenever it changes. A renewal is no change.
+    #[must_use]
+    pub fn roles(&self) -> Roles {
+        let mut role = self.role.clone();
+        role.mark_changed();
+        Roles(role)
+    }
+
+    /// Returns the term of this process if it leads and may act at this instant, as [`Role::leads`] does.
+    #[must_use]
+    pub fn leads(&self) -> Option<u64> {
+        self.role.borrow().leads()
+    }
+
+    /// Returns the events from now on. They are for people: act on the role and on the deadline of a turn.
+    #[must_use]
+    pub fn events(&self) -> Events {
+        Events(self.events.subscribe())
+    }
+
+    /// Leaves the election: lets a running turn end within the [grace](crate::handler::Handler::grace) of its handler or
+    /// stops it, releases the lease, and completes when that is over, as [`Runner::run`] does. It begins at once, and goes
+    /// on when the future is dropped. A handler that did not stop in time may still run then.
+    pub fn leave(mut self) -> impl Future<Output = ()> {
+        self.task.leave();
+        async move { self.task.ended().await }
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.task.leave();
+    }
+}
+
+impl Events {
+    /// Returns the next event; none once the process has left the election.
+    ///
+    /// A reader that falls behind by more than 256 events misses the oldest of them. No event is lost when the future is
+    /// dropped.
+    pub async fn next(&mut self) -> Option<Event> {
+        loop {
+            match self.0.recv().await {
+                Ok(event) => return Some(event),
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
+impl Roles {
+    /// Returns the role at this instant, and leaves [`next`](Self::next) as it is.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.0.borrow().clone()
+    }
+
+    /// The role now when this is asked first, and the newest one whenever it has changed since. The last one is
+    /// [`Left`](Role::Left), and none follows.
+    ///
+    /// No role is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<Role> {
+        self.0.changed().await.ok()?;
+        Some(self.0.borrow_and_update().clone())
+    }
+}
+
+/// Shows that the process has left, however the candidate ends.
+struct Left(Arc<watch::Sender<Role>>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.0.send_if_modified(Role::leaves);
+    }
+}
+
+/// Makes the candidate show its role in `told`.
+fn seen(
+    candidate: Runner<Election, BootClock>,
+    told: Arc<watch::Sender<Role>>,
+) -> Runner<Election, BootClock> {
+    let (clock, ended) = (candidate.clock.reading(), told.clone());
+    let leaving = Arc::new(AtomicBool::new(false));
+    let leaves = leaving.clone();
+    candidate
+        .on_report(move |report, taken_at| {
+            // It leads on until its turn is over and the lease is released, which nobody else is waited for.
+            let over = report.wind_down || leaves.load(Ordering::Relaxed);
+            told.send_if_modified(|role| match &report.role {
+                contract::Role::Leading(_) if over => role.ends(None),
+                other => role.becomes(other, taken_at, &clock),
+            });
+        })
+        .on_event(move |event| {
+            // At the end of its validity a step may be under way, and take its time.
+            match event {
+                Event::StoodDown { term, .. } => {
+                    ended.send_if_modified(|role| role.ends(Some(term)))
+                }
+                Event::Leaving { .. } => {
+                    leaving.store(true, Ordering::Relaxed);
+                    ended.send_if_modified(|role| role.ends(None))
+                }
+                _ => false,
+            };
+        })
+}
+
+impl Leader {
+    fn of(told: &contract::Incumbent) -> Self {
+        Self { name: told.name.clone(), term: told.term, address: told.address.clone() }
+    }
+}
+
+impl Role {
+    /// Its term, if it leads and may act at this instant. None also where it is shown as the leader, but its time is over:
+    /// a step may be under way then, or the machine was suspended.
+    #[must_use]
+    pub fn leads(&self) -> Option<u64> {
+        match self {
+            Self::Leading { term, valid } if !valid.passed() => Some(*term),
+            _ => None,
+        }
+    }
+
+    /// Becomes what a report says that is counted from `taken_at`. Whether that is a change.
+    fn becomes(&mut self, told: &contract::Role, taken_at: Duration, clock: &Reading) -> bool {
+        let next = match (told, &*self) {
+            (contract::Role::Leading(now), _) => {
+                let until = taken_at + now.valid_for;
+                if let Self::Leading { term, valid } = self
+                    && *term == now.term
+                {
+                    valid.set(until);
+                    return false;
+                }
+                Self::Leading { term: now.term, valid: Deadline::new(clock.clone(), until) }
+            }
+            (contract::Role::Following(leader), _) => {
+                let leader = leader.as_ref().map(Leader::of);
+                if matches!(self, Self::Following { leader: before } if *before == leader) {
+                    return false;
+                }
+                Self::Following { leader }
+            }
+            (contract::Role::Undecided, Self::Undecided) | (contract::Role::Left, Self::Left) => {
+                return false;
+            }
+            (contract::Role::Undecided, _) => Self::Undecided,
+            (contract::Role::Left, _) => Self::Left,
+        };
+        if let Self::Leading { valid, .. } = self {
+            valid.set(Duration::ZERO);
+        }
+        *self = next;
+        true
+    }
+
+    /// It is over. Whether that was not known yet.
+    fn leaves(&mut self) -> bool {
+        if let Self::Leading { valid, .. } = self {
+            valid.set(Duration::ZERO);
+        }
+        !matches!(std::mem::replace(self, Self::Left), Self::Left)
+    }
+
+    /// The leadership of that term is over, or of any. Whether it was not known yet.
+    fn ends(&mut self, over: Option<u64>) -> bool {
+        match self {
+            Self::Leading { term, valid } if over.is_none_or(|over| *term == over) => {
+                valid.set(Duration::ZERO);
+            }
+            _ => return false,
+        }
+        *self = Self::Undecided;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;
