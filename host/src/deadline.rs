@@ -1,12 +1,12 @@
 //! The instant at which the work of a leader must have ended. protocol.md §11.
 
 use crate::clock::Reading;
-use crate::span::nanoseconds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 #[cfg(feature = "mutants")]
 use tenure_core::mutants::{Mutant, is_active};
+use tenure_core::nanoseconds;
 use tokio::sync::Notify;
 
 /// How long a turn may go on, at the moment: renewals move it on, the end of the leadership

@@ -11,4 +11,3 @@ pub use crate::election::{driven, reach};
 pub use crate::handler::lines::{HandlerLines, TurnLines};
 pub use crate::handler::shortened::shortened;
 pub use crate::lines::Lines;
-pub use crate::span::nanoseconds;

@@ -86,7 +86,6 @@ pub mod runner;
 pub mod server;
 pub mod settings;
 pub mod shares;
-mod span;
 mod tasks;
 mod terminated;
 mod trace_parent;

@@ -1,10 +1,6 @@
 //! What the program `tenure` and its demo take beside the interface of this library. Nothing here is
 //! meant for anybody else, and all of it may change.
 
-pub use crate::handler::secrets::is_ours;
-/// Posts each turn to a URL, by the rules of `tenure-webhook`.
-pub use crate::handler::webhook::WebhookHandler;
-
 /// Any program as the work, and its supervisor.
 #[cfg(unix)]
 pub mod command {
@@ -12,12 +8,6 @@ pub mod command {
         Attached, CommandEnd, CommandHandler, EndOrphans, KILL_SLACK, NotRunnable, Program,
         STOP_TIME, Settings, ignores, reclaim_terminal, reread, supervise,
     };
-}
-
-/// An instant with the offset and the name of a zone, as RFC 9557 has it.
-#[must_use]
-pub fn local(instant: tenure_core::Timestamp, zone: tenure_core::Zone) -> String {
-    crate::contract::local(instant, zone)
 }
 
 /// What a supervisor knows of its child, and the clock that both of them read.
@@ -65,5 +55,4 @@ pub mod server {
     pub use crate::server::page::{Row, Source, rate, router, view};
     pub use crate::server::role::Leader;
     pub use crate::server::watch::{accepts_stream, endpoint, listener};
-    pub use crate::span::milliseconds;
 }

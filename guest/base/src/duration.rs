@@ -33,6 +33,16 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     }
 }
 
+/// Returns whole nanoseconds, the largest number if there are more.
+pub fn nanoseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Returns whole milliseconds, the largest number if there are more.
+pub fn milliseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Splits `text` after the bytes at its start that belong.
 fn split(text: &str, belongs: fn(u8) -> bool) -> (&str, &str) {
     let end = text.bytes().position(|byte| !belongs(byte)).unwrap_or(text.len());

@@ -20,8 +20,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::BootClock;
+use tenure::handler::WebhookHandler;
 use tenure::handler::{Handler, LineSink, from_fn};
-use tenure::program::WebhookHandler;
 #[cfg(unix)]
 use tenure::program::command::EndOrphans;
 #[cfg(unix)]

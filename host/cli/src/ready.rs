@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
-use tenure::program::is_ours;
+use tenure::handler::is_withheld;
 use tenure::runner::Event;
 #[cfg(unix)]
 use tokio::process::Child;
@@ -40,7 +40,7 @@ async fn refusal(command: &str, patience: Duration) -> Option<String> {
     let mut shell = shell(command);
     shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     // It is no business of the command's what the candidate may do.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_withheld(name)) {
         shell.env_remove(name);
     }
     match tokio::time::timeout(patience, run(shell)).await {

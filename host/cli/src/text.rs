@@ -6,8 +6,8 @@ use super::times::{again, last_success, whole};
 use anstyle::{AnsiColor, Style};
 use std::time::Duration;
 use tenure::contract::ComingTurn;
+use tenure::contract::local_time;
 use tenure::handler::{Stream, TurnEnd};
-use tenure::program::local;
 use tenure::runner::Event;
 use tenure_base::duration::format_duration;
 use tenure_core::Zone;
@@ -118,7 +118,7 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
                 1 => ", after 1 slot without a turn".to_owned(),
                 some => format!(", after {some} slots without a turn"),
             };
-            let slot = local(turn.slot, zone);
+            let slot = local_time(turn.slot, zone);
             (PLAIN, "turn", format!("{slot}{trigger}{attempt}{late}{missed}"))
         }
         Event::TurnEnded { turn, end, elapsed, before } => {
@@ -127,7 +127,7 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
                 _ => (YELLOW, last_success(before, zone)),
             };
             let detail = end.detail().map(|text| format!(": {text}")).unwrap_or_default();
-            let (slot, elapsed) = (local(turn.slot, zone), time(*elapsed));
+            let (slot, elapsed) = (local_time(turn.slot, zone), time(*elapsed));
             let next = coming(before.next_turn.as_ref());
             let trigger = turn.trigger.as_ref().map(|id| format!(", trigger {id},"));
             let trigger = trigger.unwrap_or_default();

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Local, Offset as _, Utc};
 use std::time::Duration;
 use tenure::contract::Outlook;
-use tenure::program::local;
+use tenure::contract::local_time;
 use tenure_base::duration::format_duration;
 use tenure_core::{Schedule, Timestamp, Zone};
 
@@ -79,7 +79,8 @@ pub(super) fn time_of_day(now: DateTime<Utc>, zone: Zone) -> String {
 
 /// An RFC 3339 instant in a time zone. Any other text is returned as it is.
 pub(super) fn in_zone(instant: &str, zone: Zone) -> String {
-    Timestamp::parse(instant).map_or_else(|| instant.to_owned(), |instant| local(instant, zone))
+    Timestamp::parse(instant)
+        .map_or_else(|| instant.to_owned(), |instant| local_time(instant, zone))
 }
 
 #[cfg(test)]

@@ -4,16 +4,16 @@ mod clock;
 mod outlook;
 mod words;
 
-use crate::span::milliseconds;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tenure_core::milliseconds;
 
 pub use clock::ClockDifference;
 pub(crate) use clock::ServiceTime;
-pub use outlook::{ComingTurn, EndedTurn, Fares, Outlook};
-pub(crate) use outlook::{local, wall};
+pub(crate) use outlook::wall;
+pub use outlook::{ComingTurn, EndedTurn, Fares, Outlook, local_time};
 pub use tenure_core::{
     Complaint, End, Ended, Ending, EndingReason, Event, Exchange, ExchangeResult, Failure,
     FailureDetail, FailureKind, Finished, Incumbent, LastSlot, Leadership, LeaseState, Listed,

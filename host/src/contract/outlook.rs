@@ -1,9 +1,9 @@
 //! How the turns of an election went, and when the next one comes, as people and programs are told.
 
 use super::{Ended, Outcome, Timestamp, Turns};
-use crate::span::milliseconds;
 use chrono::{SecondsFormat, Utc};
 use serde::Serialize;
+use tenure_core::milliseconds;
 use tenure_core::{Schedule, Zone};
 
 /// How the turns of an election went, and when the next one comes, by its record. The log, the pages, `/leader`,
@@ -86,7 +86,7 @@ impl Outlook {
         let ended_turn = |ended: Ended| EndedTurn {
             slot: ended.slot.to_rfc3339(),
             triggered: ended.triggered,
-            local: local(ended.slot, zone),
+            local: local_time(ended.slot, zone),
             outcome: ended.end.outcome.name(),
             ended: Some(ended.end.at.to_rfc3339()),
             ago_ms: Some(milliseconds(now.since(ended.end.at))),
@@ -115,7 +115,7 @@ impl Outlook {
             Some(finished) => Some(EndedTurn {
                 slot: finished.slot.to_rfc3339(),
                 triggered: false,
-                local: local(finished.slot, zone),
+                local: local_time(finished.slot, zone),
                 outcome: finished.outcome.name(),
                 ended: None,
                 ago_ms: None,
@@ -139,7 +139,7 @@ impl Outlook {
             last_failure: turns.last_failure.map(detailed),
             next_turn: turns.next.map(|next| ComingTurn {
                 slot: next.slot.to_rfc3339(),
-                local: local(next.at, zone),
+                local: local_time(next.at, zone),
                 in_ms: milliseconds(next.at.since(now)),
             }),
         }
@@ -178,8 +178,9 @@ fn abandoned(turns: &Turns, triggered: bool) -> Option<Timestamp> {
     (outcome == Some(Outcome::Abandoned)).then_some(slot)
 }
 
-/// An instant with the offset and the name of a zone, as RFC 9557 has it.
-pub(crate) fn local(instant: Timestamp, zone: Zone) -> String {
+/// Returns an instant with the offset and the name of a zone, as RFC 9557 writes it.
+#[must_use]
+pub fn local_time(instant: Timestamp, zone: Zone) -> String {
     if zone == Zone::UTC {
         return instant.to_rfc3339();
     }

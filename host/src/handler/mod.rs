@@ -4,16 +4,18 @@
 pub(crate) mod command;
 mod function;
 pub(crate) mod lines;
-pub(crate) mod secrets;
+mod secrets;
 pub(crate) mod shortened;
 #[cfg(test)]
 mod tests;
-pub(crate) mod webhook;
+mod webhook;
 
 pub use crate::causes::BoxError;
 pub use crate::future::BoxFuture;
 pub use function::{BlockingHandler, FunctionHandler, from_blocking_fn, from_fn};
 pub use lines::{LineSink, Stream};
+pub use secrets::is_withheld;
+pub use webhook::WebhookHandler;
 
 use crate::contract::{Outcome, Turn};
 use crate::deadline::Deadline;

@@ -22,7 +22,7 @@ const SERVICE_MANAGER: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_U
 
 /// Returns true if a variable is kept from commands, in whatever case its name is written: programs, and
 /// some systems, do not tell cases apart.
-pub fn is_ours(name: &OsStr) -> bool {
+pub fn is_withheld(name: &OsStr) -> bool {
     let name = name.to_string_lossy().to_ascii_uppercase();
     let name = setting(&name);
     name.starts_with(SETTINGS) || SECRETS.contains(&name) || SERVICE_MANAGER.contains(&name)
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     fn ours(name: &str) -> bool {
-        is_ours(OsStr::new(name))
+        is_withheld(OsStr::new(name))
     }
 
     #[test]

@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(366 * 24 * 3600);
 /// How long the beginning of an error is waited for after its status came.
 const WORDS: Duration = Duration::from_secs(2);
 
-/// Posts turns to the URL that an operator named.
+/// A handler that posts each turn to a URL.
 pub struct WebhookHandler {
     target: Target,
     variables: Arc<Variables>,

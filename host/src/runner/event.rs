@@ -2,10 +2,10 @@
 
 use crate::contract::{ComingTurn, EndingReason, Outlook, ProblemClass, Turn};
 use crate::handler::{Stream, TurnEnd};
-use crate::span::milliseconds;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::time::Duration;
+use tenure_core::milliseconds;
 use tracing::Level;
 
 /// Something that people or programs may want to know of. Serialized with its name in `event`, as

@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use crate::contract::Turn;
-use crate::span::milliseconds;
+use tenure_core::milliseconds;
 use tracing::{Level, Span, info_span};
 
 /// An event of `tracing` at the level of an [`Event`].

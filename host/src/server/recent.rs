@@ -6,12 +6,12 @@
 //! told as unknown: what is not known is not guessed.
 
 use super::page::view::PastTurn;
-use crate::contract::{Outcome, Turn, Turns, local};
+use crate::contract::{Outcome, Turn, Turns, local_time};
 use crate::handler::TurnEnd;
-use crate::span::milliseconds;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tenure_core::milliseconds;
 use tenure_core::{Schedule, Timestamp, Zone};
 
 /// So many are kept and shown.
@@ -134,7 +134,7 @@ impl RecentTurns {
         let last = shown.into_iter().rev().take(TURNS).collect::<Vec<_>>().into_iter().rev();
         let told = |(slot, Known { outcome, took_ms, triggered }): (Timestamp, Known)| PastTurn {
             slot: slot.to_rfc3339(),
-            local: local(slot, zone),
+            local: local_time(slot, zone),
             triggered,
             outcome: outcome.into_owned(),
             took_ms,

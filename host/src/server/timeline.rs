@@ -3,9 +3,9 @@
 use super::page::rate::Rate;
 use super::page::view::{Kind, Span, TURNS, Tick, short};
 use super::role::Role;
-use crate::span::milliseconds;
 use std::collections::VecDeque;
 use std::time::Duration;
+use tenure_core::milliseconds;
 
 /// As many spans are kept of each track.
 const SPANS: usize = 128;

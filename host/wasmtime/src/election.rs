@@ -23,10 +23,10 @@ use tenure::contract::{
     State, response, to_http,
 };
 use tenure::egress::{AllowList, Authorities};
-use tenure::engine::nanoseconds;
 use tenure::engine::{Budget, Clients, Gate, driven, reach, through};
 use tenure::runner::{Elector, ElectorError};
 use tenure::settings::{Variables, names};
+use tenure_core::nanoseconds;
 use tokio::time::timeout;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
+use tenure::contract::local_time;
 use tenure::contract::schedule_words_and_text;
-use tenure::program::local;
-use tenure::program::server::milliseconds;
 #[cfg(unix)]
 use tenure::program::supervisor::{Visibility, visibility};
 use tenure_base::duration::format_duration;
+use tenure_core::milliseconds;
 use tenure_core::{Agenda, Delivery, Missed, Settings, Timestamp};
 
 /// So many turns are told.
@@ -156,7 +156,7 @@ fn turns(agenda: &Agenda, now: Timestamp) -> Vec<TurnTime> {
     let slots = std::iter::successors(first, |slot| schedule.next(*slot));
     let time = |slot: Timestamp| {
         let due = slot.plus(agenda.delay);
-        TurnTime { text: local(due, zone_in(Some(schedule))), wait: due.since(now) }
+        TurnTime { text: local_time(due, zone_in(Some(schedule))), wait: due.since(now) }
     };
     slots.take(TURNS).map(time).collect()
 }

@@ -12,9 +12,9 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock};
+use tenure::contract::local_time;
 use tenure::contract::{Event, LeaseState, Problem, Report, Role, Snapshot, State, Triggered};
 use tenure::election::Election;
-use tenure::program::local;
 use tokio::select;
 
 /// It was not done.
@@ -155,7 +155,7 @@ impl Operator {
 fn ahead(snapshot: &Snapshot) -> Option<String> {
     let by = snapshot.ahead?;
     let zone = zone_of(snapshot.turns.schedule.as_deref());
-    Some(local(snapshot.asked_at.plus(by), zone))
+    Some(local_time(snapshot.asked_at.plus(by), zone))
 }
 
 /// What will happen, for whoever is to agree.

@@ -4,8 +4,8 @@
 use super::row;
 use crate::times::zone_of;
 use serde::Serialize;
+use tenure::contract::local_time;
 use tenure::contract::{ClockDifference, LeaseState, ProblemClass, Snapshot, Timestamp};
-use tenure::program::local;
 
 /// What is known of a candidate on this machine: the settings that are in the environment here.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ pub(super) fn remarks(
 /// What a claimed slot that lies in the future means.
 fn slot_ahead(snapshot: &Snapshot) -> Option<String> {
     let zone = zone_of(snapshot.turns.schedule.as_deref());
-    let slot = local(snapshot.asked_at.plus(snapshot.ahead?), zone);
+    let slot = local_time(snapshot.asked_at.plus(snapshot.ahead?), zone);
     Some(format!(
         "the last claimed slot, {slot}, lies in the future, and no turn runs until then; if that is a \
          mistake, run: tenure reset-slot"

@@ -5,7 +5,7 @@ use crate::terminal::aligned;
 use crate::times::{span, zone_of};
 use std::fmt::Write as _;
 use tenure::contract::Snapshot;
-use tenure::program::local;
+use tenure::contract::local_time;
 
 /// Returns a table of the leaders, the newest first.
 pub(super) fn table(snapshot: &Snapshot) -> String {
@@ -24,7 +24,7 @@ pub(super) fn table(snapshot: &Snapshot) -> String {
         };
         // Anyone who may write the blob chooses the names.
         let name = printable(&leader.name);
-        rows.push([leader.term.to_string(), local(leader.since, zone), until, name]);
+        rows.push([leader.term.to_string(), local_time(leader.since, zone), until, name]);
         next = Some(leader.since);
     }
     let shown = rows.len() as u64 - 1;

@@ -25,14 +25,14 @@ use shares::Shares;
 use std::process::ExitCode;
 use subjects::{AT_ONCE, Subject, Subjects};
 use tenure::clock::BootClock;
+use tenure::contract::local_time;
 use tenure::contract::{
     EndedTurn, Finished, Incumbent, LastSlot, Listed, MissedSlots, Outcome, Outlook, Problem,
     Snapshot, Timestamp, Triggered, Turns, candidate_as_json, schedule_words_and_text,
 };
-use tenure::program::local;
-use tenure::program::server::milliseconds;
 use tenure::settings::{Replacement, names};
 use tenure_core::Zone;
+use tenure_core::milliseconds;
 
 /// Nobody leads, or a share is not held by the member that should hold it.
 const NOT_AS_PLANNED: u8 = 1;
@@ -280,7 +280,7 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
             row("term", leader.term.to_string());
             let ago = ago(leader.since, snapshot.asked_at);
             let zone = zone_of(snapshot.turns.schedule.as_deref());
-            row("since", format!("{} ({ago})", local(leader.since, zone)));
+            row("since", format!("{} ({ago})", local_time(leader.since, zone)));
             if let Some(address) = &leader.address {
                 row("address", address.clone());
             }
@@ -383,7 +383,7 @@ fn ended(turn: &EndedTurn) -> String {
 /// An instant, and how long ago it was or will be in whole seconds.
 fn when(then: Timestamp, now: Timestamp, zone: Zone) -> String {
     let distance = ahead(then, now).unwrap_or_else(|| ago(then, now));
-    format!("{} ({distance})", local(then, zone))
+    format!("{} ({distance})", local_time(then, zone))
 }
 
 #[cfg(test)]

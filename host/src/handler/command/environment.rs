@@ -1,6 +1,6 @@
 //! The environment of a command.
 
-use super::super::secrets::is_ours;
+use super::super::secrets::is_withheld;
 use super::plan::KILL_SLACK;
 use crate::contract::{Share, Turn};
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -15,7 +15,7 @@ pub(super) fn base(
     around: impl Iterator<Item = (OsString, OsString)>,
     given: Vec<(String, String)>,
 ) -> Variables {
-    let around = around.filter(|(name, _)| !is_ours(name));
+    let around = around.filter(|(name, _)| !is_withheld(name));
     around.chain(given.into_iter().map(|(name, value)| (name.into(), value.into()))).collect()
 }
 

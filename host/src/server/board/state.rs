@@ -12,11 +12,11 @@ use crate::contract::{
 };
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event};
-use crate::span::milliseconds;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
+use tenure_core::milliseconds;
 use tokio::sync::watch;
 
 /// As many changes are kept in mind.

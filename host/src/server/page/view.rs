@@ -5,9 +5,9 @@
 
 use crate::contract::Outlook;
 use crate::settings::Replacement;
-use crate::span::milliseconds;
 use serde::Serialize;
 use std::time::Duration;
+use tenure_core::milliseconds;
 
 /// How far back the page shows at least.
 pub const WINDOW: Duration = Duration::from_secs(120);

@@ -33,10 +33,10 @@ use super::board::Board;
 use super::role::{Ended, Leader, Role};
 use crate::clock::Reading;
 use crate::contract::Outlook;
-use crate::span::milliseconds;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime};
+use tenure_core::milliseconds;
 
 /// The version of [`News`].
 const VERSION: u32 = 1;
