@@ -80,7 +80,8 @@ pub enum NewElectorError {
     Thread(#[from] io::Error),
 }
 
-/// What the electors of a process share. Its thread stays, so that leases are released after the last of them is dropped.
+/// Resources that the electors of a process share. The thread never ends: leases are released also after the last elector
+/// is dropped.
 #[derive(Debug)]
 struct Process {
     clock: BootClock,

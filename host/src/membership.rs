@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
 
-/// How many events an [`Events`] keeps for a reader that is slow.
+/// Capacity of an [`Events`] for a slow reader.
 const EVENTS: usize = 256;
 
 /// An election that this process takes part in, from [`Elector::start`](crate::Elector::start) on.
@@ -37,11 +37,10 @@ pub enum Role {
     Leading {
         /// The fencing token.
         term: u64,
-        /// Until when it may act. Renewals move that on, and the end of the leadership moves it into the past, also
-        /// where nobody reads [`roles`](Membership::roles). That is so from the moment on in which it is to
-        /// [leave](Membership::leave) or its work is told to end. The lease is released as soon as the handler has stopped, and
-        /// waits for nobody else. Whatever acts by this alone needs a handler whose turn lasts as long as the leadership
-        /// ([`Schedule::WhileLeading`](crate::settings::Schedule::WhileLeading)) and ends only after it has ended.
+        /// The instant until which this process may act. A renewal moves it on. The end of the leadership moves it into the
+        /// past, and so does the beginning of the end: when the process is to [leave](Membership::leave), or when its work
+        /// is asked to stop. The lease is released as soon as the handler has stopped, and waits for no other code. To act
+        /// by this deadline alone, start with a handler that lasts as long as the leadership.
         valid: Deadline,
     },
     /// Another one leads.
@@ -50,7 +49,7 @@ pub enum Role {
         /// Which one, where that is known.
         leader: Option<Leader>,
     },
-    /// It has left the election.
+    /// The process has left the election.
     Left,
 }
 
@@ -79,10 +78,10 @@ impl Membership {
     pub(crate) fn begin(candidate: Runner<Election, BootClock>, tasks: &Tasks) -> Self {
         let (shown, role) = watch::channel(Role::default());
         let (shown, events) = (Arc::new(shown), broadcast::Sender::new(EVENTS));
-        let told = events.clone();
+        let sender = events.clone();
         let mut candidate = seen(candidate, shown.clone()).on_event(move |event| {
             // There may be no reader.
-            let _ = told.send(event);
+            let _ = sender.send(event);
         });
         let left = Left(shown);
         let task = tasks.add(|leave| async move {

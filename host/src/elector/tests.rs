@@ -59,7 +59,7 @@ async fn one_is_left_while_the_others_go_on() {
     // The same election again, which no other candidate holds.
     let again = elector("a").start().unwrap();
     leads(&mut again.roles()).await;
-    // One that is dropped leaves too.
+    // A membership that is dropped leaves too.
     drop(memberships);
     for roles in &mut roles[1..] {
         while !matches!(roles.role(), Role::Left) {
@@ -81,7 +81,7 @@ async fn wrong_settings_are_complained_of_at_once() {
     let NewElectorError::Settings(InvalidSettings(complaints)) = error else { panic!("{error}") };
     let about: BTreeSet<_> = complaints.iter().map(|c| c.setting.as_str()).collect();
     assert_eq!(about, BTreeSet::from([names::ELECTION, names::LEASE]));
-    // What does not go with the schedule.
+    // Jitter needs a timer.
     let jitter = Settings { jitter: Duration::from_secs(1), ..settings(&store, "a") };
     let InvalidSettings(complaints) = Elector::new(jitter).unwrap().start().unwrap_err();
     assert_eq!(complaints[0].setting, names::JITTER);

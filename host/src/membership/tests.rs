@@ -15,7 +15,7 @@ fn a_renewal_is_no_change_and_the_end_of_a_leadership_is_one() {
     assert!(!role.ends(Some(6)), "that was over already");
     valid.set(Duration::MAX);
     assert_eq!(role.leads(), Some(7));
-    // It is shown as the leader until a step has told otherwise.
+    // Its role stays until a step reports another one.
     valid.set(now);
     assert_eq!((role.leads(), matches!(role, Role::Leading { .. })), (None, true));
     assert!(role.ends(Some(7)) && valid.passed() && matches!(role, Role::Undecided));

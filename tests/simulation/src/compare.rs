@@ -18,7 +18,7 @@ use super::{Fidelity, Options, run};
 pub struct Comparison {
     /// A line for each input and output of an elector.
     pub record: Vec<String>,
-    /// Those that wait, in the order of their turns.
+    /// The waiting ones, in their order.
     turns: BTreeSet<Turn>,
     /// Counts requests for a turn and their ends.
     activity: u64,
@@ -84,7 +84,7 @@ impl World {
     }
 }
 
-/// One that waits for its turn, or is dropped before.
+/// A wait for a turn, which may be dropped before it is over.
 struct Waiting<'a> {
     world: &'a World,
     turn: Turn,

@@ -211,13 +211,6 @@ impl Plan {
 }
 
 impl Plan {
-    /// Whether only the pure core can have it.
-    #[must_use]
-    pub fn is_native(&self) -> bool {
-        let spoilt = [Fault::SettingsSpoilt, Fault::SecretSpoilt, Fault::TokensFail];
-        self.traits.are_native() || self.timed.iter().any(|timed| spoilt.contains(&timed.fault))
-    }
-
     /// What lies between two slots of the schedule on this machine, and how long after its instant
     /// each of them is due, in nanoseconds.
     #[must_use]

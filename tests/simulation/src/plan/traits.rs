@@ -105,9 +105,4 @@ impl Traits {
     pub fn names(self) -> Vec<&'static str> {
         Trait::ALL.into_iter().filter(|what| self.has(*what)).map(Trait::name).collect()
     }
-
-    /// Whether only the pure core can have them.
-    pub(super) fn are_native(self) -> bool {
-        Trait::ALL.into_iter().any(|what| self.has(what) && what.of() == Fidelity::Native)
-    }
 }

@@ -11,10 +11,8 @@ use tenure::settings::Variables;
 use tenure_core::Delivery;
 use tenure_simulation::campaign::{self, Totals};
 use tenure_simulation::fault::{Fault, Kind, Step};
-use tenure_simulation::history::{Asked, Entry, History, What};
-use tenure_simulation::plan::{Class, Plan, Rules, SLOTS, Trait};
+use tenure_simulation::plan::{Class, Rules, SLOTS};
 use tenure_simulation::trace::trace;
-use tenure_simulation::world::Millis;
 use tenure_simulation::{About, Fidelity, Options, Slots, last_run};
 use tenure_wasmtime::{ElectionComponent, Engine};
 
@@ -79,75 +77,6 @@ fn a_seed_is_the_same_schedule_of_the_component() {
     let alone = tenure_simulation::run(7, &component).history;
     let _ = tenure_simulation::run(3, &component);
     assert_eq!(alone, tenure_simulation::run(7, &component).history);
-}
-
-/// Request by request, to the millisecond. Where two things happen in one millisecond, they may
-/// come in another order, since the component takes more rounds of the executor; what follows may
-/// then differ, too. Nothing else may be the first difference. Hints, and requests beside the steps, often
-/// come in one millisecond with something else; without them half of the schedules are the same to the end, but for
-/// that order.
-#[test]
-fn the_component_does_what_the_core_does() {
-    let component = component();
-    let (mut compared, mut same) = (0, 0);
-    for seed in 0..48 {
-        let plan = Plan::of(seed, true);
-        if plan.is_native() {
-            continue;
-        }
-        let alone = ![Trait::Hints, Trait::Failover].into_iter().any(|what| plan.traits.has(what));
-        let core = tenure_simulation::run(seed, &native()).history;
-        let shipped = tenure_simulation::run(seed, &component).history;
-        compared += u32::from(alone);
-        same += u32::from(alone && in_any_order(&core) == in_any_order(&shipped));
-        match parting(&core, &shipped) {
-            None => {}
-            Some((core, shipped)) => {
-                let at = [core[0].at, shipped[0].at];
-                let several = core.len() > 1 && shipped.len() > 1;
-                let wakes = core.iter().chain(&shipped).any(|e| matches!(e.what, What::Resumed(_)));
-                let told = at[0] == at[1] && several;
-                // It may fail in the very instant in which it ends; else the next step does.
-                let fails = |e: &Entry| matches!(e.what, What::Struck(Fault::StepFails, ..));
-                let fails = core.iter().chain(&shipped).any(fails);
-                // A hint that comes in the next millisecond finds the one at its answer, and the other one past it.
-                let hints = core.iter().chain(&shipped).any(|e| matches!(e.what, What::Hinted(_)));
-                let hinted = hints && at[0].abs_diff(at[1]) <= 1;
-                assert!(told || wakes || fails || hinted, "seed {seed}:\n{core:?}\n{shipped:?}");
-            }
-        }
-    }
-    assert!(same * 2 > compared, "only {same} of {compared} schedules are the same");
-}
-
-/// All that happened, where the order within one millisecond does not count.
-fn in_any_order(history: &History) -> Vec<(Millis, String)> {
-    let told = |entry: &Entry| (entry.at, format!("{:?}", entry.what));
-    let mut entries = history.entries.iter().map(told).collect::<Vec<_>>();
-    entries.sort();
-    entries
-}
-
-/// What happened in the millisecond in which two histories part.
-fn parting(one: &History, other: &History) -> Option<(Vec<Entry>, Vec<Entry>)> {
-    if one == other {
-        return None;
-    }
-    // Of two requests that go out in one millisecond either may be the first; then the numbers are exchanged.
-    let asks = |history: &History, number: usize| {
-        let Asked { who, step, lease, .. } = history.asked[number];
-        (who, step, lease)
-    };
-    let is_same = |(a, b): &(&Entry, &Entry)| match a.what {
-        What::Sent(number) => a == b && asks(one, number) == asks(other, number),
-        _ => a == b,
-    };
-    let same = one.entries.iter().zip(&other.entries).take_while(is_same).count();
-    let within = |history: &History| {
-        let at = history.entries.get(same).or(history.entries.last()).map(|entry| entry.at);
-        history.entries.iter().copied().filter(|entry| Some(entry.at) == at).collect()
-    };
-    Some((within(one), within(other)))
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! With what requests are authorised, and for how long that will be good.
 
+use std::iter;
+
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Finding;
@@ -14,26 +16,26 @@ const SOON: TimeDelta = TimeDelta::days(7);
 /// What the settings say of it. `now` is the service's time, as far as it is known.
 pub(super) fn finding(settings: &Settings, now: DateTime<Utc>) -> Finding {
     let Needs { credential, notes, .. } = settings.needs(now);
-    let told = [vec![credential], notes].concat().join("; ");
+    let detail = iter::once(credential).chain(notes).collect::<Vec<_>>().join("; ");
     let Credential::Sas(sas) = settings.account.credential() else {
-        return Finding::good(CHECK, told);
+        return Finding::good(CHECK, detail);
     };
     match sas.bounds() {
         (Some(start), _) if start > now => Finding::failed(
             CHECK,
-            format!("{told}; wait until then, or make one with an earlier st (or none)"),
+            format!("{detail}; wait until then, or make one with an earlier st (or none)"),
         ),
         (_, Some(expiry)) if expiry <= now => {
-            Finding::failed(CHECK, format!("{told}; make a new one"))
+            Finding::failed(CHECK, format!("{detail}; make a new one"))
         }
         (_, Some(expiry)) if expiry < now + SOON => Finding::warning(
             CHECK,
             format!(
-                "{told}, which is soon: after that nobody can lead; make a new one in time \
+                "{detail}, which is soon: after that nobody can lead; make a new one in time \
                  (AZURE_STORAGE_SAS_TOKEN_FILE is read again while a candidate runs)"
             ),
         ),
-        _ => Finding::good(CHECK, told),
+        _ => Finding::good(CHECK, detail),
     }
 }
 
