@@ -227,7 +227,7 @@ impl Elector {
         let election = self.election.with_settings(settings);
         election.check()?;
         let runner = Runner::new(election, handler, self.process.clock.clone());
-        let runner = runner.turns_by_default_on(Runtime::current());
+        let runner = runner.turns_on(Runtime::current());
         Ok(Membership::begin(runner, &self.process.tasks))
     }
 }

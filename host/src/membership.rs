@@ -25,14 +25,14 @@ pub struct Membership {
     events: broadcast::Sender<Event>,
 }
 
-/// What a candidate is at the moment.
+/// The role of a process in an election.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Role {
-    /// Not known yet, or nobody is known to lead.
+    /// Not known yet, or no leader is known.
     #[default]
     Undecided,
-    /// It leads, or did until now: `valid` decides (see [`leads`](Role::leads)).
+    /// The process leads, or did until now: `valid` decides (see [`leads`](Role::leads)).
     #[non_exhaustive]
     Leading {
         /// The fencing token.
@@ -79,7 +79,7 @@ impl Membership {
         let (shown, role) = watch::channel(Role::default());
         let (shown, events) = (Arc::new(shown), broadcast::Sender::new(EVENTS));
         let sender = events.clone();
-        let mut candidate = seen(candidate, shown.clone()).on_event(move |event| {
+        let mut candidate = showing_role(candidate, shown.clone()).on_event(move |event| {
             // There may be no reader.
             let _ = sender.send(event);
         });
@@ -174,19 +174,19 @@ impl Drop for Left {
     }
 }
 
-/// Makes the candidate show its role in `told`.
-fn seen(
+/// Makes the candidate show its role in `shown`.
+fn showing_role(
     candidate: Runner<Election, BootClock>,
-    told: Arc<watch::Sender<Role>>,
+    shown: Arc<watch::Sender<Role>>,
 ) -> Runner<Election, BootClock> {
-    let (clock, ended) = (candidate.clock.reading(), told.clone());
+    let (clock, ended) = (candidate.clock.reading(), shown.clone());
     let leaving = Arc::new(AtomicBool::new(false));
     let leaves = leaving.clone();
     candidate
         .on_report(move |report, taken_at| {
-            // It leads on until its turn is over and the lease is released, which nobody else is waited for.
+            // The lease is held until the turn is over. Code outside the turn has to stop now.
             let over = report.wind_down || leaves.load(Ordering::Relaxed);
-            told.send_if_modified(|role| match &report.role {
+            shown.send_if_modified(|role| match &report.role {
                 contract::Role::Leading(_) if over => role.ends(None),
                 other => role.becomes(other, taken_at, &clock),
             });
@@ -207,8 +207,8 @@ fn seen(
 }
 
 impl Leader {
-    fn of(told: &contract::Incumbent) -> Self {
-        Self { name: told.name.clone(), term: told.term, address: told.address.clone() }
+    fn from_record(leader: &contract::Incumbent) -> Self {
+        Self { name: leader.name.clone(), term: leader.term, address: leader.address.clone() }
     }
 }
 
@@ -237,7 +237,7 @@ impl Role {
                 Self::Leading { term: now.term, valid: Deadline::new(clock.clone(), until) }
             }
             (contract::Role::Following(leader), _) => {
-                let leader = leader.as_ref().map(Leader::of);
+                let leader = leader.as_ref().map(Leader::from_record);
                 if matches!(self, Self::Following { leader: before } if *before == leader) {
                     return false;
                 }
@@ -256,7 +256,7 @@ impl Role {
         true
     }
 
-    /// It is over. Whether that was not known yet.
+    /// Ends with the election. Returns true if that is a change.
     fn leaves(&mut self) -> bool {
         if let Self::Leading { valid, .. } = self {
             valid.set(Duration::ZERO);

@@ -118,12 +118,6 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         self
     }
 
-    /// Runs turns on this runtime, unless another one is set.
-    pub(crate) fn turns_by_default_on(mut self, runtime: Handle) -> Self {
-        self.turns.get_or_insert(runtime);
-        self
-    }
-
     fn time_to_end(&self) -> Duration {
         self.grace.unwrap_or_else(|| self.handler.grace())
     }
