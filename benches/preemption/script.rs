@@ -11,7 +11,7 @@ use tenure::contract::{Event as Word, Leadership, Report, Role, State, Timestamp
 use tenure::egress::AllowList;
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
 use tenure::runner::{Elector, ElectorError, Event, Runner};
-use tenure::{Deadline, contract};
+use tenure::{Lease, contract};
 use tenure_tests::UNRULY_HANDLER;
 use tenure_wasmtime::{ComponentHandler, Engine, Options};
 
@@ -140,7 +140,7 @@ impl Elector for Script {
 struct Shared(Arc<ComponentHandler>);
 
 impl Handler for Shared {
-    fn on_tick(&self, turn: contract::Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+    fn on_tick(&self, turn: contract::Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
         self.0.on_tick(turn, lease)
     }
 }

@@ -3,18 +3,18 @@
 use crate::causes::BoxError;
 use crate::clock::BootClock;
 use crate::contract::Turn;
-use crate::deadline::Deadline;
 use crate::egress::Authorities;
 use crate::election::Election;
 use crate::handler::{Handler, from_fn};
+use crate::lease::Lease;
 use crate::membership::Membership;
 use crate::runner::Runner;
 use crate::settings::{InvalidSettings, Schedule, Settings, Variables};
+use crate::shares::Shares;
 use crate::tasks::Tasks;
 use std::future::pending;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
 use tokio::runtime::Handle as Runtime;
 
 /// Elects a leader among the replicas of a program, through a lease on an Azure blob.
@@ -104,7 +104,7 @@ impl Process {
 }
 
 impl Elector {
-    /// Creates an elector, and sends nothing yet. Its [schedule](Settings::schedule) is given when it starts, not here.
+    /// Creates an elector, and sends nothing yet.
     ///
     /// # Errors
     ///
@@ -147,8 +147,7 @@ impl Elector {
         F: Fn(Lease) -> T + Send + Sync + 'static,
         T: Future<Output = Result<(), BoxError>> + Send,
     {
-        let work = from_fn(move |turn, valid| work(Lease { term: turn.term, valid }));
-        self.run(Schedule::WhileLeading, shutdown, work).await
+        self.run(Schedule::WhileLeading, shutdown, from_fn(move |_, lease| work(lease))).await
     }
 
     /// Contends until `shutdown` completes, and runs `work` for each slot of the schedule while this process leads. Returns
@@ -174,11 +173,22 @@ impl Elector {
         F: Fn(Turn, Lease) -> T + Send + Sync + 'static,
         T: Future<Output = Result<(), BoxError>> + Send,
     {
-        let work = from_fn(move |turn: Turn, valid| {
-            let lease = Lease { term: turn.term, valid };
-            work(turn, lease)
-        });
-        self.run(schedule, shutdown, work).await
+        self.run(schedule, shutdown, from_fn(work)).await
+    }
+
+    /// Divides work into `count` shares, 1 to 100,000, unless the processes that take part have agreed on another number
+    /// before. Sends nothing yet.
+    ///
+    /// The settings are those of each share. Their election coordinates: it has no work, and its leader plans which process
+    /// holds which share. Their [name](Settings::name) must differ from those of all other processes, and has no default.
+    /// [`max_tenure`](Settings::max_tenure) is ignored, and [`poll`](Settings::poll) holds for the coordinating election
+    /// only: for shares it is 500 ms.
+    ///
+    /// # Errors
+    ///
+    /// All complaints at once.
+    pub fn shares(&self, count: u32) -> Result<Shares, InvalidSettings> {
+        Shares::new(&self.election, &self.process.clock, self.settings.clone(), count)
     }
 
     async fn run(
@@ -223,50 +233,12 @@ impl Elector {
         schedule: Schedule,
         handler: impl Handler,
     ) -> Result<Membership, InvalidSettings> {
-        let settings = Settings { schedule: Some(schedule), ..self.settings.clone() };
+        let settings = Variables::from(self.settings.clone()).on(schedule);
         let election = self.election.with_settings(settings);
         election.check()?;
         let runner = Runner::new(election, handler, self.process.clock.clone());
         let runner = runner.turns_on(Runtime::current());
         Ok(Membership::begin(runner, &self.process.tasks))
-    }
-}
-
-/// The leadership under which work runs, as it is at the moment. Clones see the same.
-#[derive(Clone, Debug)]
-pub struct Lease {
-    term: u64,
-    valid: Deadline,
-}
-
-impl Lease {
-    /// Returns the fencing token: send it to whatever the work writes to, which refuses a smaller one than it has seen.
-    #[must_use]
-    pub fn term(&self) -> u64 {
-        self.term
-    }
-
-    /// Returns how long this process may still act, unless a renewal adds to it. Zero once the leadership is over.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.valid.remaining()
-    }
-
-    /// Returns until when this process may act, unless a renewal adds to it, by the time of day of this machine.
-    #[must_use]
-    pub fn deadline(&self) -> SystemTime {
-        SystemTime::now() + self.remaining()
-    }
-
-    /// Returns true if this process must not act any more.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.valid.passed()
-    }
-
-    /// Waits until this process must not act any more, at most 100 ms longer.
-    pub async fn lost(&self) {
-        self.valid.over().await;
     }
 }
 

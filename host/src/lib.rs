@@ -68,7 +68,6 @@
 mod causes;
 pub mod clock;
 pub mod contract;
-mod deadline;
 pub mod egress;
 pub mod election;
 mod elector;
@@ -77,6 +76,7 @@ pub mod engine;
 mod family;
 mod future;
 pub mod handler;
+mod lease;
 mod lines;
 mod membership;
 #[doc(hidden)]
@@ -90,8 +90,8 @@ mod tasks;
 mod terminated;
 mod trace_parent;
 
-pub use deadline::Deadline;
-pub use elector::{Elector, Lease, NewElectorError};
+pub use elector::{Elector, NewElectorError};
+pub use lease::Lease;
 pub use membership::{Events, Leader, Membership, Role, Roles};
 pub use terminated::terminated;
 pub use trace_parent::TraceParent;

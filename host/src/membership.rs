@@ -2,8 +2,8 @@
 
 use crate::clock::{BootClock, Clock as _, Reading};
 use crate::contract;
-use crate::deadline::Deadline;
 use crate::election::Election;
+use crate::lease::Lease;
 use crate::runner::{Event, Runner};
 use crate::tasks::{Task, Tasks};
 use std::sync::Arc;
@@ -32,17 +32,12 @@ pub enum Role {
     /// Not known yet, or no leader is known.
     #[default]
     Undecided,
-    /// The process leads, or did until now: `valid` decides (see [`leads`](Role::leads)).
-    #[non_exhaustive]
-    Leading {
-        /// The fencing token.
-        term: u64,
-        /// The instant until which this process may act. A renewal moves it on. The end of the leadership moves it into the
-        /// past, and so does the beginning of the end: when the process is to [leave](Membership::leave), or when its work
-        /// is asked to stop. The lease is released as soon as the handler has stopped, and waits for no other code. To act
-        /// by this deadline alone, start with a handler that lasts as long as the leadership.
-        valid: Deadline,
-    },
+    /// The process leads, or did until now: the lease decides (see [`leads`](Role::leads)).
+    ///
+    /// This lease is also lost when the end begins: when the process is to [leave](Membership::leave), or when its work is
+    /// asked to stop. It is released as soon as the handler has stopped, and waits for no other code. To act by this lease
+    /// alone, start with a handler that lasts as long as the leadership.
+    Leading(Lease),
     /// Another one leads.
     #[non_exhaustive]
     Following {
@@ -218,7 +213,7 @@ impl Role {
     #[must_use]
     pub fn leads(&self) -> Option<u64> {
         match self {
-            Self::Leading { term, valid } if !valid.passed() => Some(*term),
+            Self::Leading(lease) if !lease.is_lost() => Some(lease.term()),
             _ => None,
         }
     }
@@ -228,13 +223,13 @@ impl Role {
         let next = match (told, &*self) {
             (contract::Role::Leading(now), _) => {
                 let until = taken_at + now.valid_for;
-                if let Self::Leading { term, valid } = self
-                    && *term == now.term
+                if let Self::Leading(lease) = self
+                    && lease.term() == now.term
                 {
-                    valid.set(until);
+                    lease.set(until);
                     return false;
                 }
-                Self::Leading { term: now.term, valid: Deadline::new(clock.clone(), until) }
+                Self::Leading(Lease::new(now.term, clock.clone(), until))
             }
             (contract::Role::Following(leader), _) => {
                 let leader = leader.as_ref().map(Leader::from_record);
@@ -249,8 +244,8 @@ impl Role {
             (contract::Role::Undecided, _) => Self::Undecided,
             (contract::Role::Left, _) => Self::Left,
         };
-        if let Self::Leading { valid, .. } = self {
-            valid.set(Duration::ZERO);
+        if let Self::Leading(lease) = self {
+            lease.end();
         }
         *self = next;
         true
@@ -258,8 +253,8 @@ impl Role {
 
     /// Ends with the election. Returns true if that is a change.
     fn leaves(&mut self) -> bool {
-        if let Self::Leading { valid, .. } = self {
-            valid.set(Duration::ZERO);
+        if let Self::Leading(lease) = self {
+            lease.end();
         }
         !matches!(std::mem::replace(self, Self::Left), Self::Left)
     }
@@ -267,9 +262,7 @@ impl Role {
     /// The leadership of that term is over, or of any. Whether it was not known yet.
     fn ends(&mut self, over: Option<u64>) -> bool {
         match self {
-            Self::Leading { term, valid } if over.is_none_or(|over| *term == over) => {
-                valid.set(Duration::ZERO);
-            }
+            Self::Leading(lease) if over.is_none_or(|over| lease.term() == over) => lease.end(),
             _ => return false,
         }
         *self = Self::Undecided;

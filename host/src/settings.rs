@@ -26,11 +26,10 @@ pub struct InvalidSettings(pub Vec<Complaint>);
 ///
 /// ```
 /// use std::time::Duration;
-/// use tenure::settings::{Credential, Schedule, Settings};
+/// use tenure::settings::{Credential, Settings};
 ///
 /// let mut settings = Settings::new("jobs/nightly-report", Credential::Environment);
 /// settings.name = Some("replica-1".to_owned());
-/// settings.schedule = Some(Schedule::Every(Duration::from_secs(3600)));
 /// settings.lease = Some(Duration::from_secs(20));
 /// ```
 #[derive(Clone, Debug)]
@@ -47,8 +46,6 @@ pub struct Settings {
     /// begins with `http://` or `https://`, followers that run a `Watcher` (feature `server`) read `/watch` there, so that
     /// they learn at once when the leader goes. Commands that give an order notify the leader there.
     pub address: Option<String>,
-    /// When the work runs. Without one there are no turns.
-    pub schedule: Option<Schedule>,
     /// Over how long the turns of all elections are spread, up to a day and less than the interval. All turns of one
     /// election come late by the same part of it.
     pub jitter: Duration,
@@ -122,16 +119,13 @@ pub enum Credential {
 }
 
 impl Settings {
-    /// A candidate of that election, with defaults for everything else. **Without a [`schedule`](Settings::schedule)
-    /// the leader runs nothing.** For work that lasts as long as the leadership, set
-    /// [`Schedule::WhileLeading`].
+    /// Creates the settings of a candidate of that election, with defaults for everything else.
     pub fn new(election: impl Into<String>, credential: Credential) -> Self {
         Self {
             election: election.into(),
             credential,
             name: None,
             address: None,
-            schedule: None,
             jitter: Duration::ZERO,
             delivery: Delivery::default(),
             missed: Missed::Once,
@@ -178,7 +172,6 @@ impl From<Settings> for Variables {
             credential,
             name,
             address,
-            schedule,
             jitter,
             delivery,
             missed,
@@ -193,17 +186,6 @@ impl From<Settings> for Variables {
             cool_down,
             max_tenure,
         } = settings;
-        let (mut every, mut cron, mut time_zone) = (None, None, None);
-        let (mut while_leading, mut on_trigger) = (None, None);
-        match schedule {
-            Some(Schedule::Every(interval)) => every = Some(interval),
-            Some(Schedule::Cron { expression, time_zone: zone }) => {
-                (cron, time_zone) = (Some(expression), zone);
-            }
-            Some(Schedule::WhileLeading) => while_leading = Some("true".to_owned()),
-            Some(Schedule::OnTrigger) => on_trigger = Some("true".to_owned()),
-            None => {}
-        }
         let max_attempts = match delivery {
             Delivery::AtMostOnce => None,
             Delivery::AtLeastOnce { max_attempts } => Some(max_attempts),
@@ -221,11 +203,6 @@ impl From<Settings> for Variables {
             (names::ELECTION, Some(election)),
             (names::NAME, Some(name)),
             (names::ADDRESS, address),
-            (names::EVERY, duration(every)),
-            (names::CRON, cron),
-            (names::TIME_ZONE, time_zone),
-            (names::WHILE_LEADING, while_leading),
-            (names::ON_TRIGGER, on_trigger),
             (names::JITTER, duration(Some(jitter).filter(|jitter| !jitter.is_zero()))),
             (names::DELIVERY, max_attempts.map(|_| "at-least-once".to_owned())),
             (names::MAX_ATTEMPTS, number(max_attempts)),

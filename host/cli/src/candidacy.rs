@@ -19,7 +19,7 @@ use tenure::contract::Role;
 use tenure::election::Election;
 use tenure::handler::{Handler, from_fn};
 use tenure::program::shares::{LEAVE_WITHIN, Membership, OfShare, Pace, Place, Sign, make_way};
-use tenure::runner::{Event, Order, Runner};
+use tenure::runner::{Elector as _, Event, Order, Runner};
 use tenure::server::{Board, Watcher};
 use tenure::settings::{Replacement, names};
 use tenure_base::duration::format_duration;
@@ -233,6 +233,7 @@ impl Candidacy {
             version: VERSION.to_owned(),
             candidate: name.clone(),
             election: election.to_string(),
+            elector: self.elector.kind(),
             schedule: agenda.description(),
             work: (!matches!(self.work, Found::Nothing)).then(|| self.work.to_string()),
             lease: timings.lease,

@@ -73,6 +73,7 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
             version,
             candidate,
             election,
+            elector,
             schedule,
             work,
             lease,
@@ -91,7 +92,7 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
                 None => format!("observes {election}"),
             };
             let text = format!(
-                "{version}: {candidate} {does}; account {account}; credential: {credential}"
+                "{version}: {candidate} {does}; elector: {elector}; account {account}; credential: {credential}"
             );
             (PLAIN, "tenure", text)
         }
@@ -210,6 +211,7 @@ mod tests {
             version: "1.2.3 (0123456789ab, 2026-11-23)".to_owned(),
             candidate: "ada".to_owned(),
             election: "jobs/a".to_owned(),
+            elector: "component",
             schedule: Some("every 1h".to_owned()),
             work: Some("command /bin/true".to_owned()),
             lease: Duration::from_secs(60),
@@ -220,7 +222,7 @@ mod tests {
         assert_eq!(
             plain(&starting),
             "00:00:00.000  tenure      1.2.3 (0123456789ab, 2026-11-23): ada contends for jobs/a; every 1h: command \
-             /bin/true; lease 1m, failover 3s; account acme at https://acme; credential: the account's key"
+             /bin/true; lease 1m, failover 3s; elector: component; account acme at https://acme; credential: the account's key"
         );
     }
 

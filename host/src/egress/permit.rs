@@ -1,6 +1,6 @@
 //! When a turn may send: while its lease holds, and until its end.
 
-use crate::deadline::Deadline;
+use crate::lease::Lease;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 /// The right of one turn to send, for all that works for it.
 #[derive(Clone)]
 pub(super) struct Permit {
-    lease: Deadline,
+    lease: Lease,
     open: watch::Receiver<bool>,
     /// Tells that there is one more.
     _held: watch::Receiver<()>,
@@ -27,7 +27,7 @@ pub(super) struct Over;
 
 impl Permit {
     /// One that `permits` knows of: it is closed when this is dropped, and all clones are.
-    pub(super) fn new(lease: Deadline, permits: &watch::Sender<()>) -> (Self, Revoke) {
+    pub(super) fn new(lease: Lease, permits: &watch::Sender<()>) -> (Self, Revoke) {
         let (revoke, open) = watch::channel(true);
         (Self { lease, open, _held: permits.subscribe() }, Revoke(revoke))
     }
@@ -37,7 +37,7 @@ impl Permit {
     pub(super) fn act<T>(&self, act: impl FnOnce() -> T) -> Result<T, Over> {
         // Borrowed until `act` is done: whoever revokes the permit waits for that.
         let open = self.open.borrow();
-        if !*open || self.lease.passed() { Err(Over) } else { Ok(act()) }
+        if !*open || self.lease.is_lost() { Err(Over) } else { Ok(act()) }
     }
 
     /// Drives `future`, each step of which may send. What it does must not ask for a permit.
@@ -55,7 +55,7 @@ impl Permit {
     }
 
     pub(super) fn lease_is_over(&self) -> bool {
-        self.lease.passed()
+        self.lease.is_lost()
     }
 
     /// Completes when the turn has ended.

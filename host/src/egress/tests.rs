@@ -13,7 +13,7 @@ use super::gate::{Answers, Gate, Limits, Policy};
 use super::turn::{AT_A_TIME, Connections};
 use super::{AllowList, Body, Error, Names, Outlet};
 use crate::clock::{BootClock, Clock};
-use crate::deadline::Deadline;
+use crate::lease::Lease;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::response::IntoResponse;
 use axum::routing::any;
@@ -79,14 +79,14 @@ fn component_gate(allow: impl ToString) -> Gate {
 }
 
 /// The gate of a turn of term 7, and what keeps the turn open.
-fn turn_gate(allow: impl ToString, lease: Deadline) -> (Gate, Connections) {
+fn turn_gate(allow: impl ToString, lease: Lease) -> (Gate, Connections) {
     let connections = Outlet::new(Names::OfOthers).open(7, "jobs/report", lease);
     let policy = policy(&allow.to_string(), Answers::Streamed(1000));
     (Gate::of_turn(policy, &connections, Arc::new(|_| {}), Budget::unlimited()), connections)
 }
 
-fn for_ever() -> Deadline {
-    Deadline::new(BootClock::new().reading(), Duration::MAX)
+fn for_ever() -> Lease {
+    Lease::new(1, BootClock::new().reading(), Duration::MAX)
 }
 
 async fn send(gate: &Gate, url: &str, body: &'static str) -> Result<(StatusCode, String), Error> {

@@ -8,8 +8,8 @@ use super::place::{Place, REQUEST, connect_within};
 use super::wire::Wire;
 use super::{Authorities, tls};
 use crate::causes::BoxError;
-use crate::deadline::Deadline;
 use crate::future::BoxFuture;
+use crate::lease::Lease;
 use crate::trace_parent::TraceParent;
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue};
@@ -110,7 +110,7 @@ impl Outlet {
     }
 
     /// Lets a turn of `election` under `term` send while its lease holds.
-    pub fn open(&self, term: u64, election: &str, lease: Deadline) -> Connections {
+    pub fn open(&self, term: u64, election: &str, lease: Lease) -> Connections {
         let (permit, revoke) = Permit::new(lease, &self.permits);
         let connector = Connector {
             tcp: self.tcp.clone(),

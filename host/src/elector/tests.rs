@@ -7,6 +7,7 @@ use futures_util::FutureExt as _;
 use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 use tenure_store::{Account, Service, Store};
 use tokio::sync::Notify;
 
@@ -20,11 +21,11 @@ fn settings(store: &Store, name: &str) -> Settings {
     Settings { name: Some("ada".into()), ..Settings::new(format!("tests/{name}"), credential) }
 }
 
-/// Waits until it leads, and returns until when it may act.
-async fn leads(roles: &mut Roles) -> Deadline {
+/// Waits until it leads, and returns the lease.
+async fn leads(roles: &mut Roles) -> Lease {
     loop {
-        if let Role::Leading { valid, .. } = roles.next().await.expect("it has not left") {
-            return valid;
+        if let Role::Leading(lease) = roles.next().await.expect("it has not left") {
+            return lease;
         }
     }
 }
@@ -40,19 +41,19 @@ async fn one_is_left_while_the_others_go_on() {
     let elector = |name: &str| Elector::new(settings(&store, name)).unwrap();
     let mut memberships: Vec<_> = ["a", "b", "c"].map(|name| elector(name).start().unwrap()).into();
     let mut roles: Vec<_> = memberships.iter().map(Membership::roles).collect();
-    let mut valid = Vec::new();
+    let mut leases = Vec::new();
     for roles in &mut roles {
-        valid.push(leads(roles).await);
+        leases.push(leads(roles).await);
     }
-    assert!(valid.iter().all(|valid| !valid.passed()));
+    assert!(leases.iter().all(|lease| !lease.is_lost()));
 
     memberships.remove(0).leave().await;
-    assert!(matches!(roles[0].next().await, Some(Role::Left)) && valid[0].passed());
+    assert!(matches!(roles[0].next().await, Some(Role::Left)) && leases[0].is_lost());
     assert!(roles[0].next().await.is_none());
     assert_eq!(lease_of(&elector("a")).await, LeaseState::Available);
-    for ((roles, membership), valid) in roles.iter_mut().skip(1).zip(&memberships).zip(&valid[1..])
+    for ((roles, membership), lease) in roles.iter_mut().skip(1).zip(&memberships).zip(&leases[1..])
     {
-        assert!(roles.next().now_or_never().is_none() && !valid.passed());
+        assert!(roles.next().now_or_never().is_none() && !lease.is_lost());
         assert_eq!(membership.role().leads(), membership.leads());
         assert!(membership.leads().is_some());
     }
@@ -66,7 +67,7 @@ async fn one_is_left_while_the_others_go_on() {
             roles.next().await;
         }
     }
-    assert!(valid.iter().all(Deadline::passed) && again.leads().is_some());
+    assert!(leases.iter().all(Lease::is_lost) && again.leads().is_some());
     assert_eq!(lease_of(&elector("b")).await, LeaseState::Available);
     again.leave().await;
 }

@@ -3,7 +3,7 @@
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::causes::{BoxError, causes};
 use crate::contract::Turn;
-use crate::deadline::Deadline;
+use crate::lease::Lease;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ pub struct FunctionHandler<F>(F);
 /// at once.
 ///
 /// The future is dropped at the end of the leadership, at its next `.await`: a function that
-/// computes for long should ask [`Deadline::passed`] now and then.
+/// computes for long should ask [`Lease::is_lost`] now and then.
 ///
 /// With that future all of the turn must be over: the lease is released then. What the function gives to
 /// `tokio::spawn` or `spawn_blocking` goes on after its future was dropped, beside the next leader. For code that blocks
 /// there is [`from_blocking_fn`]; for tasks of your own, implement [`Handler`] with [`stopped`](Handler::stopped).
 pub fn from_fn<F, T>(function: F) -> FunctionHandler<F>
 where
-    F: Fn(Turn, Deadline) -> T + Send + Sync + 'static,
+    F: Fn(Turn, Lease) -> T + Send + Sync + 'static,
     T: Future<Output = Result<(), BoxError>> + Send,
 {
     FunctionHandler(function)
@@ -40,15 +40,15 @@ where
 
 impl<F, T> Handler for FunctionHandler<F>
 where
-    F: Fn(Turn, Deadline) -> T + Send + Sync + 'static,
+    F: Fn(Turn, Lease) -> T + Send + Sync + 'static,
     T: Future<Output = Result<(), BoxError>> + Send,
 {
-    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+    fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
         Box::pin(async move {
             let mut ended = pin!((self.0)(turn, lease.clone()));
             poll_fn(|context| {
                 // Whoever is to drop this then may be held up: its thread is that of all elections.
-                if lease.passed() && lease.overdue() > LATE {
+                if lease.is_lost() && lease.overdue() > LATE {
                     return Poll::Ready(TurnEnd::CutOff);
                 }
                 ended.as_mut().poll(context).map(|ended| match ended {
@@ -72,7 +72,7 @@ pub struct BlockingHandler<F> {
 /// Makes a handler of a function that blocks, for example in a database client that is not async. It runs on a thread
 /// of the runtime that is there for that. An error is a failed turn, as with [`from_fn`].
 ///
-/// Nobody can stop it: at the end of the leadership it has to return by itself, and has to ask [`Deadline::passed`]
+/// Nobody can stop it: at the end of the leadership it has to return by itself, and has to ask [`Lease::is_lost`]
 /// for that before each thing that it does. The lease is not released before it has returned. What it writes
 /// after its deadline, only the term protects. One that never returns also keeps its runtime from ending, and with that
 /// `main`: [`Runtime::shutdown_timeout`](tokio::runtime::Runtime::shutdown_timeout) waits no longer than it is told.
@@ -83,7 +83,7 @@ pub struct BlockingHandler<F> {
 /// # fn write(_: u32, _: u64) -> std::io::Result<()> { Ok(()) }
 /// let work = tenure::handler::from_blocking_fn(|turn, lease| {
 ///     while let Some(row) = next() {
-///         if lease.passed() {
+///         if lease.is_lost() {
 ///             return Err("the leadership ended".into());
 ///         }
 ///         write(row, turn.term)?;
@@ -94,16 +94,16 @@ pub struct BlockingHandler<F> {
 /// ```
 pub fn from_blocking_fn<F>(function: F) -> BlockingHandler<F>
 where
-    F: Fn(Turn, Deadline) -> Result<(), BoxError> + Send + Sync + 'static,
+    F: Fn(Turn, Lease) -> Result<(), BoxError> + Send + Sync + 'static,
 {
     BlockingHandler { function: Arc::new(function), runs: Arc::new(Semaphore::new(1)) }
 }
 
 impl<F> Handler for BlockingHandler<F>
 where
-    F: Fn(Turn, Deadline) -> Result<(), BoxError> + Send + Sync + 'static,
+    F: Fn(Turn, Lease) -> Result<(), BoxError> + Send + Sync + 'static,
 {
-    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+    fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
         Box::pin(async move {
             // Nobody closes it.
             let runs = self.runs.clone().acquire_owned().await;
@@ -111,7 +111,7 @@ where
             let ended = spawn_blocking(move || {
                 let _runs = runs;
                 // All threads may have been taken until now.
-                if lease.passed() {
+                if lease.is_lost() {
                     return Err("the leadership ended before the function began".into());
                 }
                 function(turn, lease)
@@ -180,7 +180,7 @@ mod tests {
     #[tokio::test]
     async fn a_function_whose_time_is_over_does_not_begin() {
         let work = from_blocking_fn(|_, _| panic!("it begins"));
-        let over = Deadline::new(BootClock::new().reading(), Duration::ZERO);
+        let over = Lease::new(1, BootClock::new().reading(), Duration::ZERO);
         let told = "the leadership ended before the function began".to_owned();
         assert_eq!(work.on_tick(turn(), over).await, TurnEnd::Failed(told));
     }

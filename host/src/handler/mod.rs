@@ -18,7 +18,7 @@ pub use secrets::is_withheld;
 pub use webhook::WebhookHandler;
 
 use crate::contract::{Outcome, Turn};
-use crate::deadline::Deadline;
+use crate::lease::Lease;
 use std::fmt;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub const GRACE: Duration = Duration::from_secs(1);
 /// has not ended by then is waited for with [`stopped`](Handler::stopped).
 pub trait Handler: Send + Sync + 'static {
     /// Runs one turn. `lease` tells how long it may go on at the moment.
-    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd>;
+    fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd>;
 
     /// Completes when nothing of any turn runs any more. Called once for each turn, when its future is gone:
     /// only after this is the turn over, so that the lease may be released. It is dropped unfinished when the runner
@@ -62,7 +62,7 @@ pub trait Handler: Send + Sync + 'static {
 }
 
 impl<H: Handler + ?Sized> Handler for Box<H> {
-    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+    fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
         (**self).on_tick(turn, lease)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::clock::{BootClock, Clock as _};
 use crate::contract::{Timestamp, Turn};
-use crate::deadline::Deadline;
+use crate::lease::Lease;
 use std::time::Duration;
 
 pub(super) fn turn() -> Turn {
@@ -21,6 +21,6 @@ pub(super) fn turn() -> Turn {
     }
 }
 
-pub(super) fn lease() -> Deadline {
-    Deadline::new(BootClock::new().reading(), Duration::MAX)
+pub(super) fn lease() -> Lease {
+    Lease::new(1, BootClock::new().reading(), Duration::MAX)
 }

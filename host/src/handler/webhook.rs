@@ -13,11 +13,11 @@ use super::lines::HandlerLines;
 use super::{BoxFuture, Handler, LineSink, TurnEnd};
 use crate::clock::Clock;
 use crate::contract::{Request, Turn, to_http};
-use crate::deadline::Deadline;
 use crate::egress::direct::{self, as_sent};
 use crate::egress::{
     AllowList, Answers, Authorities, Body, Budget, Error, Gate, Limits, Names, Outlet, Policy,
 };
+use crate::lease::Lease;
 use crate::settings::Variables;
 use again::Failed;
 use http_body_util::BodyExt;
@@ -90,7 +90,7 @@ impl WebhookHandler {
     }
 
     /// Calls until a call succeeds, or no other is to follow.
-    async fn run(&self, mut turn: Turn, lease: &Deadline) -> Result<(), String> {
+    async fn run(&self, mut turn: Turn, lease: &Lease) -> Result<(), String> {
         let connections = self.outlet.open(turn.term, &turn.election, lease.clone());
         // Nothing is refused: the one URL is allowed.
         let (nothing, budget) = (Arc::new(|_| {}), Budget::unlimited());
@@ -171,11 +171,11 @@ async fn one(call: &Call, gate: Gate, now: i64) -> Result<(), (Failed, String)> 
 }
 
 impl Handler for WebhookHandler {
-    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+    fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
         Box::pin(async move {
             match self.run(turn, &lease).await {
                 Ok(()) => TurnEnd::Succeeded,
-                Err(_) if lease.passed() => TurnEnd::CutOff,
+                Err(_) if lease.is_lost() => TurnEnd::CutOff,
                 Err(text) => TurnEnd::Failed(text),
             }
         })

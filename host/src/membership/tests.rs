@@ -8,17 +8,17 @@ fn a_renewal_is_no_change_and_the_end_of_a_leadership_is_one() {
     let now = clock.now();
     assert!(!role.becomes(&contract::Role::Undecided, now, &clock));
     assert!(role.becomes(&leading(7), now, &clock));
-    let Role::Leading { valid, .. } = &role else { panic!("it leads") };
-    let valid = valid.clone();
+    let Role::Leading(lease) = &role else { panic!("it leads") };
+    let lease = lease.clone();
     assert!(!role.becomes(&leading(7), now + second, &clock));
-    assert_eq!(valid.at(), now + 2 * second);
+    assert_eq!(lease.until(), now + 2 * second);
     assert!(!role.ends(Some(6)), "that was over already");
-    valid.set(Duration::MAX);
+    lease.set(Duration::MAX);
     assert_eq!(role.leads(), Some(7));
     // Its role stays until a step reports another one.
-    valid.set(now);
-    assert_eq!((role.leads(), matches!(role, Role::Leading { .. })), (None, true));
-    assert!(role.ends(Some(7)) && valid.passed() && matches!(role, Role::Undecided));
+    lease.set(now);
+    assert_eq!((role.leads(), matches!(role, Role::Leading(_))), (None, true));
+    assert!(role.ends(Some(7)) && lease.is_lost() && matches!(role, Role::Undecided));
     assert!(!role.ends(Some(7)));
     assert!(role.becomes(&leading(8), now, &clock));
     let follows = contract::Role::Following(None);
@@ -46,8 +46,8 @@ fn a_candidate_that_could_not_leave_in_time_has_left_too() {
     let (mut role, valid_for) = (Role::default(), Duration::from_secs(1));
     let leading = contract::Role::Leading(contract::Leadership { term: 7, valid_for });
     role.becomes(&leading, clock.now(), &clock);
-    let Role::Leading { valid, .. } = &role else { panic!("it leads") };
-    let valid = valid.clone();
-    assert!(role.leaves() && valid.passed() && matches!(role, Role::Left));
+    let Role::Leading(lease) = &role else { panic!("it leads") };
+    let lease = lease.clone();
+    assert!(role.leaves() && lease.is_lost() && matches!(role, Role::Left));
     assert!(!role.leaves());
 }

@@ -45,6 +45,11 @@ pub trait Elector: Send + Sync {
         None
     }
 
+    /// What decides, for people and logs: `native` for [`Election`], `component` for the election component.
+    fn kind(&self) -> &'static str {
+        "other"
+    }
+
     /// The election, and the name of the candidate: for the spans of `tracing`. Empty where nobody says.
     fn names(&self) -> (&str, &str) {
         ("", "")
@@ -64,6 +69,10 @@ impl Elector for Election {
 
     async fn send(&self, request: Request) -> Result<Response, Failure> {
         Election::send(self, &request).await
+    }
+
+    fn kind(&self) -> &'static str {
+        "native"
     }
 
     fn names(&self) -> (&str, &str) {

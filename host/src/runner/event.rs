@@ -24,6 +24,8 @@ pub enum Event {
         /// The election. Not serialized, for the same reason.
         #[serde(skip)]
         election: String,
+        /// What decides in the election ([`Elector::kind`](super::Elector::kind)): `component`.
+        elector: &'static str,
         /// When there are turns, as the record has it: `every 1h`.
         schedule: Option<String>,
         /// What runs in a turn: `command /usr/local/bin/backup`. None: it observes, and never leads.
@@ -94,7 +96,7 @@ pub enum Event {
         #[serde(flatten)]
         before: Box<Outlook>,
     },
-    /// This candidate leads no longer. It is for logs: the turn was cut at its [`Deadline`](crate::Deadline), and this
+    /// This candidate leads no longer. It is for logs: the turn was cut at its [`Lease`](crate::Lease), and this
     /// comes when the step that was under way then is over. The handler may still be stopping; `TurnEnded` says when it has.
     StoodDown {
         /// The term that ended.

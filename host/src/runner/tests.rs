@@ -11,8 +11,8 @@ use crate::clock::{Clock, virtual_time::VirtualClock};
 use crate::contract::{
     Ending, EndingReason, Event as Word, Leadership, Outcome, Report, Role, State, Timestamp, Turn,
 };
-use crate::deadline::Deadline;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
+use crate::lease::Lease;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -192,7 +192,7 @@ impl Drop for Guard {
 }
 
 impl Handler for Work {
-    fn on_tick(&self, turn: Turn, _lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+    fn on_tick(&self, turn: Turn, _lease: Lease) -> BoxFuture<'_, TurnEnd> {
         let log = self.log.clone();
         Box::pin(async move {
             let left = turn.valid_for;

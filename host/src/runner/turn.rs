@@ -3,8 +3,8 @@
 use super::trace;
 use crate::clock::Reading;
 use crate::contract::Turn;
-use crate::deadline::Deadline;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
+use crate::lease::Lease;
 use std::sync::Arc;
 use std::time::Duration;
 #[cfg(feature = "mutants")]
@@ -28,7 +28,7 @@ pub(super) struct RunningTurn {
     /// The end of its grace, once the candidate leaves.
     grace: Option<Duration>,
     /// The earliest of the three, as the handler and its requests see it.
-    deadline: Deadline,
+    lease: Lease,
     order: Option<Order>,
     task: JoinHandle<TurnEnd>,
     /// How the task ended.
@@ -58,8 +58,8 @@ impl RunningTurn {
         let (ordered, works) = (Turn { valid_for, ..turn.clone() }, handler.clone());
         let overtime = handler.overtime();
         let span = trace::of_turn(&turn);
-        let spawn = |deadline| {
-            runtime.spawn(async move { works.on_tick(ordered, deadline).await }.instrument(span))
+        let spawn = |lease| {
+            runtime.spawn(async move { works.on_tick(ordered, lease).await }.instrument(span))
         };
         let mut this = Self::of(turn, valid_until, overtime, clock, spawn);
         this.gone = Some(Box::pin(async move { handler.stopped().await }));
@@ -72,19 +72,19 @@ impl RunningTurn {
         valid_until: Duration,
         overtime: Duration,
         clock: Reading,
-        spawn: impl FnOnce(Deadline) -> JoinHandle<TurnEnd>,
+        spawn: impl FnOnce(Lease) -> JoinHandle<TurnEnd>,
     ) -> Self {
         let started = clock.now();
         let time_limit = turn.time_limit.map(|limit| (started + limit).saturating_add(overtime));
-        let deadline = Deadline::new(clock, earliest(valid_until, time_limit, None));
-        let task = spawn(deadline.clone());
+        let lease = Lease::new(turn.term, clock, earliest(valid_until, time_limit, None));
+        let task = spawn(lease.clone());
         Self {
             turn,
             started,
             valid_until,
             time_limit,
             grace: None,
-            deadline,
+            lease,
             order: None,
             task,
             end: None,
@@ -121,13 +121,13 @@ impl RunningTurn {
 
     fn move_deadline(&mut self) {
         if self.order.is_none() {
-            self.deadline.set(earliest(self.valid_until, self.time_limit, self.grace));
+            self.lease.set(earliest(self.valid_until, self.time_limit, self.grace));
         }
     }
 
     /// Stops the turn if its time is over.
     pub(super) fn enforce(&mut self, now: Duration) {
-        if now < self.deadline.at() {
+        if now < self.lease.until() {
             return;
         }
         let over = |end: Option<Duration>| end.is_some_and(|end| end <= now);
@@ -145,7 +145,7 @@ impl RunningTurn {
             if is_active(Mutant::WorkNotStopped) {
                 return;
             }
-            self.deadline.set(Duration::ZERO);
+            self.lease.set(Duration::ZERO);
             self.task.abort();
         }
     }
@@ -164,7 +164,7 @@ impl RunningTurn {
     /// When there is something to do about this turn, unless it ends before.
     pub(super) fn wake_at(&self) -> Option<Duration> {
         match &self.order {
-            None => Some(self.deadline.at()),
+            None => Some(self.lease.until()),
             Some(order) => (!order.told).then_some(order.at + STUBBORN),
         }
     }

@@ -9,8 +9,8 @@ use super::board::{Board, State};
 use super::role::Role;
 use crate::clock::Clock;
 use crate::contract::Turn;
-use crate::deadline::Deadline;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
+use crate::lease::Lease;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ impl<C: Clock> Application<C> {
 }
 
 impl<C: Clock> Handler for Application<C> {
-    fn on_tick(&self, turn: Turn, _: Deadline) -> BoxFuture<'_, TurnEnd> {
+    fn on_tick(&self, turn: Turn, _: Lease) -> BoxFuture<'_, TurnEnd> {
         Box::pin(async move {
             let _acts = Acts::begin(&self.board, turn.term);
             self.over().await;

@@ -9,8 +9,13 @@ fn settings() -> Settings {
     Settings::new("jobs/report", Credential::ConnectionString(AZURITE.into()))
 }
 
-fn read(settings: &Settings) -> Result<tenure_core::Settings, Vec<tenure_core::Complaint>> {
-    let variables = Variables::from(settings.clone());
+type Read = Result<tenure_core::Settings, Vec<tenure_core::Complaint>>;
+
+fn read(settings: &Settings, schedule: Option<Schedule>) -> Read {
+    let mut variables = Variables::from(settings.clone());
+    if let Some(schedule) = schedule {
+        variables = variables.on(schedule);
+    }
     tenure_core::Settings::read(|name: &str| variables.get(name).map(str::to_owned))
 }
 
@@ -20,7 +25,6 @@ fn full() -> Settings {
     Settings {
         name: Some("replica-1".to_owned()),
         address: Some("http://replica-1".to_owned()),
-        schedule: Some(Schedule::Every(Duration::from_secs(90))),
         jitter: Duration::from_millis(1_500),
         delivery: Delivery::AtLeastOnce { max_attempts: 7 },
         missed: Missed::All(9),
@@ -40,7 +44,8 @@ fn full() -> Settings {
 
 #[test]
 fn the_component_reads_what_was_written() {
-    let read = read(&full()).unwrap();
+    let period = Duration::from_secs(90);
+    let read = read(&full(), Some(Schedule::Every(period))).unwrap();
     assert_eq!(read.election.to_string(), "jobs/report");
     assert_eq!(
         (read.name.as_str(), read.address.as_deref()),
@@ -52,7 +57,7 @@ fn the_component_reads_what_was_written() {
     assert_eq!(timings.failover.map(|failover| failover.within), Some(Duration::from_secs(3)));
     assert_eq!(timings.request_timeout, Duration::from_secs(4));
     let agenda = read.agenda;
-    assert_eq!(agenda.schedule, Timer::every(Duration::from_secs(90)).ok());
+    assert_eq!(agenda.schedule, Timer::every(period).ok());
     assert_eq!(agenda.delivery, Delivery::AtLeastOnce { max_attempts: 7 });
     assert_eq!(agenda.missed, Missed::All(9));
     assert_eq!(read.failure_policy.turn_timeout, Some(Duration::from_secs(3_600)));
@@ -68,15 +73,12 @@ fn defaults_are_those_of_the_component() {
         _ => None,
     };
     let bare = tenure_core::Settings::read(bare).unwrap();
-    assert_eq!(format!("{:?}", read(&settings()).unwrap()), format!("{bare:?}"));
+    assert_eq!(format!("{:?}", read(&settings(), None).unwrap()), format!("{bare:?}"));
 }
 
 #[test]
 fn other_schedules_are_read_too() {
-    let scheduled = |schedule| {
-        let settings = Settings { schedule: Some(schedule), ..settings() };
-        read(&settings).unwrap().agenda.schedule.unwrap()
-    };
+    let scheduled = |schedule| read(&settings(), Some(schedule)).unwrap().agenda.schedule.unwrap();
     let cron = Box::new(Cron::parse("0 9 * * MON").unwrap());
     let berlin = Zone::named("Europe/Berlin").unwrap();
     let zoned = |zone: &str| Schedule::Cron {
@@ -92,10 +94,9 @@ fn other_schedules_are_read_too() {
 fn all_complaints_come_at_once() {
     let settings = Settings {
         lease: Some(Duration::from_secs(5)),
-        schedule: Some(Schedule::Every(Duration::ZERO)),
         ..Settings::new("report", Credential::ConnectionString(AZURITE.into()))
     };
-    let complaints = read(&settings).unwrap_err();
+    let complaints = read(&settings, Some(Schedule::Every(Duration::ZERO))).unwrap_err();
     let mut wrong: Vec<_> = complaints.iter().map(|c| c.setting.as_str()).collect();
     wrong.sort_unstable();
     assert_eq!(wrong, [names::ELECTION, names::EVERY, names::LEASE]);

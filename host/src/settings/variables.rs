@@ -1,11 +1,11 @@
 //! Settings as the election component reads them: environment variables.
 
-use super::Replacement;
+use super::{Replacement, Schedule};
 use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::time::Duration;
-use tenure_core::{Environment, Failover, Secret, Unreadable};
+use tenure_core::{Environment, Failover, Secret, Unreadable, format_duration};
 use zeroize::Zeroize;
 
 /// The names of the settings. The component judges the values, and knows the defaults.
@@ -78,6 +78,20 @@ impl Variables {
             }
         }
         variables
+    }
+
+    /// Returns the same with this schedule. Without one there are no turns.
+    #[must_use]
+    pub fn on(self, schedule: Schedule) -> Self {
+        match schedule {
+            Schedule::Every(interval) => self.with(names::EVERY, format_duration(interval)),
+            Schedule::Cron { expression, time_zone: None } => self.with(names::CRON, expression),
+            Schedule::Cron { expression, time_zone: Some(zone) } => {
+                self.with(names::CRON, expression).with(names::TIME_ZONE, zone)
+            }
+            Schedule::WhileLeading => self.with(names::WHILE_LEADING, "true"),
+            Schedule::OnTrigger => self.with(names::ON_TRIGGER, "true"),
+        }
     }
 
     /// Those that say with what requests are authorised.

@@ -1,18 +1,14 @@
 //! Work that is split into shares, each of which runs in one process at a time. docs/protocol.md §14.
 //!
 //! ```no_run
-//! use tenure::clock::BootClock;
-//! use tenure::handler;
 //! use tenure::settings::{Credential, Schedule, Settings, default_name};
-//! use tenure::shares::Shares;
+//! use tenure::{Elector, handler};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let clock = BootClock::new();
 //! let mut settings = Settings::new("jobs/orders", Credential::Environment);
 //! // Of its own in each process. One that keeps its name when it is started again soon keeps its shares.
 //! settings.name = Some(default_name());
-//! settings.schedule = Some(Schedule::WhileLeading);
-//! let shares = Shares::new(&clock, settings, 32)?;
+//! let shares = Elector::new(settings)?.shares(32)?;
 //! // The same in each process; together they hold all 32.
 //! let work = |part| {
 //!     handler::from_fn(move |turn, _lease| async move {
@@ -20,7 +16,7 @@
 //!         std::future::pending().await
 //!     })
 //! };
-//! shares.run(work, tenure::terminated()).await;
+//! shares.run(Schedule::WhileLeading, work, tenure::terminated()).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -36,7 +32,7 @@ use crate::contract::{Complaint, ProblemClass};
 use crate::election::Election;
 use crate::handler::Handler;
 use crate::runner::{Class, Event, Runner, trace};
-use crate::settings::{InvalidSettings, Settings, Variables, names};
+use crate::settings::{InvalidSettings, Schedule, Settings, Variables, names};
 use contender::Place;
 use std::fmt;
 use std::pin::pin;
@@ -62,7 +58,7 @@ pub struct Part {
     pub count: u32,
 }
 
-/// This process as a member of a group that divides the work.
+/// This process as a member of a group that divides the work: see [`Elector::shares`](crate::Elector::shares).
 ///
 /// Shares are spread evenly over all processes. When one comes or leaves, the fewest that it takes move: the old holder
 /// stops its work, and the new one begins when that was seen. When a process dies, the others take over its shares.
@@ -81,21 +77,13 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// For work that is split into `count` shares, 1 to 100,000, unless the processes that are there have agreed on
-    /// another number before.
-    ///
-    /// The settings are those of each share. Their election is the coordinating one, in which there is no work: its leader
-    /// says who should hold what. Their name must be unique among all processes, and has no
-    /// default. [`max_tenure`](Settings::max_tenure) is ignored, and
-    /// [`poll`](Settings::poll) holds for the coordinating election only: for shares it is 500 ms.
-    ///
-    /// # Errors
-    ///
-    /// All complaints about the settings at once. Nothing is sent.
-    pub fn new(clock: &BootClock, settings: Settings, count: u32) -> Result<Self, InvalidSettings> {
-        // Of shares and of the coordinating election, which has no timer.
-        let mut complaints =
-            Election::new(of_all(&settings), clock).check().err().map_or(Vec::new(), |e| e.0);
+    pub(crate) fn new(
+        election: &Election,
+        clock: &BootClock,
+        settings: Settings,
+        count: u32,
+    ) -> Result<Self, InvalidSettings> {
+        let mut complaints = Vec::new();
         if settings.name.as_deref().is_none_or(|name| name.trim().is_empty()) {
             let advice = "give each process a name of its own";
             complaints.push(complaint(names::NAME, "shares need a name", advice));
@@ -108,7 +96,9 @@ impl Shares {
             Some(member) if complaints.is_empty() => member,
             _ => return Err(InvalidSettings(complaints)),
         };
-        let election = Election::new(coordinating(&settings), clock);
+        // The plan alone decides which process leads.
+        let settings = Settings { max_tenure: None, ..settings };
+        let election = election.with_settings(coordinating(&settings));
         election.check()?;
         let Settings { failover, lease, .. } = &settings;
         let pace = Pace::of(failover.or(*lease).unwrap_or(LEASE));
@@ -181,25 +171,32 @@ impl Shares {
     /// `work` is called in the loop that renews the leases, and must return at once. Dropping the returned future ends all
     /// work too, and leaves the leases to expire.
     ///
+    /// # Errors
+    ///
+    /// All complaints about the schedule, and about settings that do not go with it. Nothing is sent.
+    ///
     /// # Panics
     ///
     /// Outside a runtime of tokio; and when `work` or a callback panics: all work stops then, and leases expire.
     pub async fn run<H: Handler>(
         self,
+        schedule: Schedule,
         work: impl Fn(Part) -> H + Send + Sync,
         leave: impl Future<Output = ()>,
-    ) {
+    ) -> Result<(), InvalidSettings> {
+        let of_share = |settings| Variables::from(settings).on(schedule.clone());
+        self.election.with_settings(of_share(self.settings.clone())).check()?;
         let share = |candidate: Candidate, place: Place| {
-            let (part, mut settings) = (candidate.part, of_all(&self.settings));
-            settings.election = candidate.election(&settings.election);
-            settings.poll = Some(POLL);
+            let part = candidate.part;
+            let election = candidate.election(&self.settings.election);
+            let settings = Settings { election, poll: Some(POLL), ..self.settings.clone() };
             let events = self.events.clone();
             let work =
                 OfShare::new(part, work(part), self.election.clone()).on_event(move |event| {
                     trace::emit(&event);
                     events(Some(part), event);
                 });
-            self.candidate(settings.into(), work, Some(part), place)
+            self.candidate(of_share(settings), work, Some(part), place)
         };
         let settings = coordinating(&self.settings);
         let idle = crate::handler::from_fn(|_, _| async { Ok(()) });
@@ -219,6 +216,7 @@ impl Shares {
         Task::begin(member, there, events, coordinating, &share)
             .run(std::future::ready(()), leave)
             .await;
+        Ok(())
     }
 
     /// A candidate at that place.
@@ -268,13 +266,7 @@ impl fmt::Debug for Shares {
 
 /// The settings of the coordinating election, which has no turns.
 fn coordinating(settings: &Settings) -> Variables {
-    let settings = Settings { schedule: None, ..of_all(settings) };
-    Variables::from(settings).with(names::COORDINATES, "true")
-}
-
-/// Who leads is said by the plan, and by nothing else.
-fn of_all(settings: &Settings) -> Settings {
-    Settings { max_tenure: None, ..settings.clone() }
+    Variables::from(settings.clone()).with(names::COORDINATES, "true")
 }
 
 fn complaint(setting: &str, problem: &str, advice: &str) -> Complaint {

@@ -5,9 +5,9 @@ use super::contender::{Contender, Place};
 use super::store::{SharesStore, Told};
 use crate::clock::{BootClock, Clock};
 use crate::contract::{self, Problem, ProblemClass, Request, Snapshot, Turn};
-use crate::deadline::Deadline;
 use crate::election::Election;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
+use crate::lease::Lease;
 use crate::runner::{Class, Event};
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -145,7 +145,7 @@ impl<H: Handler> OfShare<H> {
 }
 
 /// The turn as it is after a wait of `waited`.
-fn after(waited: Duration, turn: Turn, lease: &Deadline) -> Turn {
+fn after(waited: Duration, turn: Turn, lease: &Lease) -> Turn {
     Turn {
         valid_for: lease.remaining(),
         time_limit: turn.time_limit.map(|limit| limit.saturating_sub(waited)),
@@ -154,7 +154,7 @@ fn after(waited: Duration, turn: Turn, lease: &Deadline) -> Turn {
 }
 
 impl<H: Handler> Handler for OfShare<H> {
-    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+    fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
         let Part { index, count } = self.part;
         Box::pin(async move {
             let began = Instant::now();

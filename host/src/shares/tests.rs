@@ -1,8 +1,9 @@
 use super::*;
+use crate::Elector;
 use crate::settings::Credential;
 
 fn complaints(settings: Settings, count: u32) -> Vec<String> {
-    match Shares::new(&BootClock::new(), settings, count) {
+    match Elector::new(settings).unwrap().shares(count) {
         Ok(_) => Vec::new(),
         Err(InvalidSettings(complaints)) => {
             complaints.into_iter().map(|complaint| complaint.setting).collect()
@@ -13,11 +14,10 @@ fn complaints(settings: Settings, count: u32) -> Vec<String> {
 #[test]
 fn all_complaints_come_at_once() {
     let credential = || Credential::ConnectionString("UseDevelopmentStorage=true".into());
-    let mut settings = Settings::new("jobs/orders", credential());
-    settings.lease = Some(Duration::from_secs(5));
+    let settings = Settings::new("jobs/orders", credential());
     for count in [0, MOST + 1] {
         let told = complaints(settings.clone(), count);
-        assert_eq!(told, [names::LEASE, names::NAME, "shares"], "{count}");
+        assert_eq!(told, [names::NAME, "shares"], "{count}");
     }
     let mut settings = Settings::new("jobs/orders", credential());
     settings.name = Some("ada".to_owned());
@@ -31,5 +31,7 @@ fn only_the_plan_says_who_leads() {
     let credential = Credential::ConnectionString("UseDevelopmentStorage=true".into());
     let mut settings = Settings::new("jobs/orders", credential);
     settings.max_tenure = Some(Duration::from_secs(86_400));
-    assert_eq!(of_all(&settings).max_tenure, None);
+    settings.name = Some("ada".to_owned());
+    let shares = Elector::new(settings).unwrap().shares(1).unwrap();
+    assert_eq!(shares.settings.max_tenure, None);
 }

@@ -265,53 +265,10 @@ impl ElectionComponent {
         Ok(report)
     }
 
-    /// Sends a request of a report, to where the component may send requests itself.
-    ///
-    /// # Errors
-    ///
-    /// Why there is no answer.
-    pub async fn send(&self, request: Request) -> Result<Response, Failure> {
-        let within = request.timeout;
-        let failed = |kind, detail: &dyn fmt::Display| Failure { kind, detail: detail.to_string() };
-        let request = to_http(&request).map_err(|error| failed(FailureKind::Other, &error))?;
-        let _place = self.engine.beside(self.urgency(self.clock.now())).await;
-        let answer = match (&self.surroundings, self.granted.get()) {
-            (Some(surroundings), _) => {
-                match timeout(within, surroundings.network.send(request)).await {
-                    Ok(answer) => answer.map_err(Failure::from),
-                    Err(_) => Err(failed(FailureKind::Timeout, &"")),
-                }
-            }
-            (None, Some(gate)) => through(gate, request, within).await,
-            (None, None) => Err(failed(FailureKind::Denied, &"")),
-        }?;
-        Ok(response(answer))
-    }
-
     /// A step begins that was asked for at that instant. No harm comes of a late one in which it leaves.
     fn begins(&self, asked: Duration, leaves: bool) {
         let late = self.last().began(asked, self.clock.now());
         self.last().late = late.filter(|_| !leaves && self.engine.is_late());
-    }
-
-    /// How late the last step began, as that of a leader or of one about to lead. None: it was in time, or that was told
-    /// a short while ago: it concerns all that is done on this engine.
-    pub fn late(&self) -> Option<Duration> {
-        self.last().late
-    }
-
-    /// How long the last step waited for its turn before it began. None: it has not begun.
-    pub fn waited(&self) -> Option<Duration> {
-        self.last().waited
-    }
-
-    /// The election, and the candidate's name; empty where they are not set.
-    pub fn names(&self) -> (&str, &str) {
-        let setting = |name| {
-            let known = self.env.iter().find(|(known, _)| known == name);
-            known.map_or("", |(_, value)| value.as_str())
-        };
-        (setting(names::ELECTION), setting(names::NAME))
     }
 
     /// How soon a step must begin that is asked for at `now`.
@@ -415,19 +372,43 @@ impl Elector for ElectionComponent {
     }
 
     async fn send(&self, request: Request) -> Result<Response, Failure> {
-        ElectionComponent::send(self, request).await
+        let within = request.timeout;
+        let failed = |kind, detail: &dyn fmt::Display| Failure { kind, detail: detail.to_string() };
+        let request = to_http(&request).map_err(|error| failed(FailureKind::Other, &error))?;
+        let _place = self.engine.beside(self.urgency(self.clock.now())).await;
+        let answer = match (&self.surroundings, self.granted.get()) {
+            (Some(surroundings), _) => {
+                match timeout(within, surroundings.network.send(request)).await {
+                    Ok(answer) => answer.map_err(Failure::from),
+                    Err(_) => Err(failed(FailureKind::Timeout, &"")),
+                }
+            }
+            (None, Some(gate)) => through(gate, request, within).await,
+            (None, None) => Err(failed(FailureKind::Denied, &"")),
+        }?;
+        Ok(response(answer))
     }
 
+    /// None: it has not begun.
     fn waited(&self) -> Option<Duration> {
-        ElectionComponent::waited(self)
+        self.last().waited
     }
 
+    /// None also if that was reported a short while ago: it concerns all steps of this engine.
     fn late(&self) -> Option<Duration> {
-        ElectionComponent::late(self)
+        self.last().late
+    }
+
+    fn kind(&self) -> &'static str {
+        "component"
     }
 
     fn names(&self) -> (&str, &str) {
-        ElectionComponent::names(self)
+        let setting = |name| {
+            let known = self.env.iter().find(|(known, _)| known == name);
+            known.map_or("", |(_, value)| value.as_str())
+        };
+        (setting(names::ELECTION), setting(names::NAME))
     }
 }
 

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tenure::Deadline;
+use tenure::Lease;
 use tokio::sync::Semaphore;
 use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
@@ -203,7 +203,7 @@ impl Engine {
     /// is moved. While it waits nobody wakes up for it.
     pub(crate) async fn interrupting<G: Future>(
         &self,
-        deadline: Option<&Deadline>,
+        deadline: Option<&Lease>,
         guest: G,
     ) -> G::Output {
         match &self.ticker {

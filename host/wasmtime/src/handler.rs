@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::Deadline;
+use tenure::Lease;
 use tenure::TraceParent;
 use tenure::clock::{Clock, Reading};
 use tenure::contract::{LEADER_HANDLER, Turn};
@@ -175,7 +175,7 @@ impl ComponentHandler {
 
     fn store(
         &self,
-        lease: &Deadline,
+        lease: &Lease,
         gate: Gate,
         budget: Budget,
         lines: &TurnLines,
@@ -200,7 +200,7 @@ impl ComponentHandler {
         // Code that never waits is ended here; the runner ends what waits.
         let lease = lease.clone();
         store.epoch_deadline_callback(move |_| {
-            Ok(match lease.passed() {
+            Ok(match lease.is_lost() {
                 true => UpdateDeadline::Interrupt,
                 false => UpdateDeadline::Yield(1),
             })
@@ -208,7 +208,7 @@ impl ComponentHandler {
         store
     }
 
-    async fn run(&self, turn: Turn, lease: &Deadline) -> wasmtime::Result<Result<(), String>> {
+    async fn run(&self, turn: Turn, lease: &Lease) -> wasmtime::Result<Result<(), String>> {
         let connections = self.outlet.open(turn.term, &turn.election, lease.clone());
         let turn = turn.across();
         let lines = self.lines.turn();
@@ -231,12 +231,12 @@ impl ComponentHandler {
 }
 
 impl Handler for ComponentHandler {
-    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+    fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
         Box::pin(async move {
             match self.run(turn, &lease).await {
                 Ok(Ok(())) => TurnEnd::Succeeded,
                 Ok(Err(text)) => TurnEnd::Failed(shortened(text)),
-                Err(_) if lease.passed() => TurnEnd::CutOff,
+                Err(_) if lease.is_lost() => TurnEnd::CutOff,
                 Err(error) => TurnEnd::Trapped(explain(&error)),
             }
         })

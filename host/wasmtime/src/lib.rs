@@ -5,14 +5,14 @@
 //! use tenure::clock::BootClock;
 //! use tenure::handler;
 //! use tenure::runner::Runner;
-//! use tenure::settings::{Credential, Schedule, Settings};
+//! use tenure::settings::{Credential, Schedule, Settings, Variables};
 //! use tenure_wasmtime::{ElectionComponent, Engine};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! // One engine for all components of a process; it caches compiled code.
 //! let (engine, clock) = (Engine::new()?, BootClock::new());
-//! let mut settings = Settings::new("jobs/nightly-report", Credential::Environment);
-//! settings.schedule = Some(Schedule::WhileLeading);
+//! let settings = Settings::new("jobs/nightly-report", Credential::Environment);
+//! let settings = Variables::from(settings).on(Schedule::WhileLeading);
 //! let elector = ElectionComponent::new(&engine, settings, &clock)?;
 //! // All complaints about the settings at once, before anything is sent.
 //! elector.check().await?;

@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use tenure::Deadline;
+use tenure::Lease;
 use wasmtime::EngineWeak;
 
 /// How often running guest code is interrupted. Half of the slack that the protocol's A2 gives
@@ -32,7 +32,7 @@ struct Shared {
 #[derive(Default)]
 struct Guests {
     count: usize,
-    deadlines: Vec<Deadline>,
+    deadlines: Vec<Lease>,
     /// When the alarm goes off, or went off and was not heard yet. None: it is not set.
     rings: Option<Instant>,
     /// Nobody will run any more.
@@ -46,7 +46,7 @@ impl Guests {
             return None;
         }
         // A guest whose time is over may have missed the tick for it while it was in the host.
-        let until = |deadline: &Deadline| deadline.remaining().max(OVERDUE);
+        let until = |deadline: &Lease| deadline.remaining().max(OVERDUE);
         Some(self.deadlines.iter().map(until).min().unwrap_or(TICK).min(TICK))
     }
 
@@ -100,13 +100,13 @@ impl Ticker {
     pub(super) async fn interrupting<G: Future>(
         self: &Arc<Self>,
         engine: &wasmtime::Engine,
-        deadline: Option<&Deadline>,
+        deadline: Option<&Lease>,
         guest: G,
     ) -> G::Output {
         let mut guest = pin!(guest);
         poll_fn(|context| {
             // It passed while the guest waited. One that never computes for long meets no tick.
-            if deadline.is_some_and(Deadline::passed) {
+            if deadline.is_some_and(Lease::is_lost) {
                 engine.increment_epoch();
             }
             let _running = self.clone().running(deadline.cloned());
@@ -116,7 +116,7 @@ impl Ticker {
     }
 
     /// A guest computes for as long as what is returned lives.
-    fn running(self: Arc<Self>, deadline: Option<Deadline>) -> Running {
+    fn running(self: Arc<Self>, deadline: Option<Lease>) -> Running {
         let mut guests = self.0.guests();
         guests.count += 1;
         let first = guests.count == 1;
@@ -141,7 +141,7 @@ impl Drop for Ticker {
 /// Keeps the ticker going.
 struct Running {
     ticker: Arc<Ticker>,
-    deadline: Option<Deadline>,
+    deadline: Option<Lease>,
 }
 
 impl Drop for Running {
@@ -201,7 +201,7 @@ mod tests {
     #[tokio::test]
     async fn nobody_wakes_up_for_a_guest_that_waits() {
         let (engine, ticker) = engine();
-        let over = Deadline::new(BootClock::new().reading(), Duration::ZERO);
+        let over = Lease::new(1, BootClock::new().reading(), Duration::ZERO);
         let mut polls = 0;
         let guest = poll_fn(|_| {
             polls += 1;
@@ -222,10 +222,10 @@ mod tests {
         let (engine, ticker) = engine();
         let module = Module::new(&engine, BRIEF).unwrap();
         let mut store = Store::new(&engine, ());
-        let deadline = Deadline::new(BootClock::new().reading(), Duration::from_millis(20));
+        let deadline = Lease::new(1, BootClock::new().reading(), Duration::from_millis(20));
         let lease = deadline.clone();
         store.epoch_deadline_callback(move |_| {
-            Ok(match lease.passed() {
+            Ok(match lease.is_lost() {
                 true => UpdateDeadline::Interrupt,
                 false => UpdateDeadline::Continue(1),
             })
@@ -237,7 +237,7 @@ mod tests {
             let mut calls_after = 0;
             loop {
                 tokio::task::yield_now().await;
-                let is_over = deadline.passed();
+                let is_over = deadline.is_lost();
                 match function.call(&mut store, ()) {
                     Ok(()) => calls_after += usize::from(is_over),
                     Err(error) => return (error, calls_after),
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(next(), None);
         let endless = ticker.clone().running(None);
         assert_eq!(next(), Some(TICK));
-        let over = Deadline::new(BootClock::new().reading(), Duration::ZERO);
+        let over = Lease::new(1, BootClock::new().reading(), Duration::ZERO);
         let late = ticker.clone().running(Some(over));
         assert_eq!(next(), Some(OVERDUE));
         drop(late);
@@ -285,7 +285,7 @@ mod tests {
         let mut guests = Guests { count: 1, ..Guests::default() };
         guests.arm(&alarm);
         let rings = guests.rings.unwrap();
-        let deadline = |left| Deadline::new(BootClock::new().reading(), left);
+        let deadline = |left| Lease::new(1, BootClock::new().reading(), left);
         guests.deadlines.push(deadline(Duration::from_secs(3600)));
         guests.arm(&alarm);
         assert_eq!(guests.rings, Some(rings));

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tenure::Deadline;
+use tenure::Lease;
 use tenure::clock::Clock;
 use tenure::contract::{Timestamp, Turn};
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
@@ -39,7 +39,7 @@ impl Desk {
 }
 
 impl Handler for Desk {
-    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+    fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
         let now = self.world.now();
         let mut dice = Dice::new(self.world.seed ^ turn.slot.0, 2_000 + self.who as u64);
         {
@@ -88,7 +88,7 @@ async fn work(
     world: Arc<World>,
     who: Who,
     turn: Turn,
-    lease: Deadline,
+    lease: Lease,
     clock: SimClock,
     mut dice: Dice,
 ) -> TurnEnd {
@@ -105,7 +105,7 @@ async fn work(
         let pause = Duration::from_millis(dice.between(100, 4_000));
         clock.sleep_until(ends.min(clock.now() + pause)).await;
         // What hands a request to the network looks at the deadline first, in the same call.
-        if lease.passed() {
+        if lease.is_lost() {
             return TurnEnd::CutOff;
         }
         if clock.now() >= ends {
@@ -134,7 +134,7 @@ async fn work(
 struct Sitting {
     work: Pin<Box<dyn Future<Output = TurnEnd> + Send>>,
     computes: bool,
-    lease: Deadline,
+    lease: Lease,
     presence: Presence,
 }
 
@@ -142,7 +142,7 @@ impl Future for Sitting {
     type Output = TurnEnd;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TurnEnd> {
-        match self.presence.comes_back(cx, || self.computes && self.lease.passed()) {
+        match self.presence.comes_back(cx, || self.computes && self.lease.is_lost()) {
             Back::No => Poll::Pending,
             Back::TooLate => Poll::Ready(TurnEnd::CutOff),
             Back::Yes => {

@@ -9,7 +9,7 @@ use tenure::contract::LeaseState;
 use tenure::election::Election;
 use tenure::handler;
 use tenure::runner::{Elector, Event, Order, Runner};
-use tenure::settings::{Credential, Schedule, Settings};
+use tenure::settings::{Credential, Schedule, Settings, Variables};
 use tenure_tests::{Store, needs};
 use tenure_wasmtime::{ElectionComponent, Engine};
 use tokio::sync::{mpsc, oneshot};
@@ -96,8 +96,7 @@ async fn electors_of_both_kinds_lead_one_after_the_other(store: Store) {
         let credential = Credential::ConnectionString(store.connection_string().into());
         let mut settings = Settings::new(&election, credential);
         settings.name = Some(name.to_owned());
-        settings.schedule = Some(Schedule::WhileLeading);
-        settings
+        Variables::from(settings).on(Schedule::WhileLeading)
     };
     let acts = Arc::default();
     let mut native = Candidate::start(Election::new(settings("native"), &clock), &clock, &acts);

@@ -8,7 +8,7 @@ use tenure::clock::Clock;
 use tenure::contract::{Timestamp, Turn};
 use tenure::egress::AllowList;
 use tenure::handler::{Handler, Stream, TurnEnd};
-use tenure::{Deadline, clock};
+use tenure::{Lease, clock};
 use tenure_tests::UNRULY_HANDLER;
 use tenure_wasmtime::{ComponentHandler, Engine, Options};
 use tokio::sync::watch;
@@ -65,8 +65,8 @@ impl Stage {
         Self { handler, clock, lines }
     }
 
-    pub fn lease(&self, lasts: Duration) -> Deadline {
-        Deadline::new(clock::Clock::reading(&self.clock), self.clock.now() + lasts)
+    pub fn lease(&self, lasts: Duration) -> Lease {
+        Lease::new(1, clock::Clock::reading(&self.clock), self.clock.now() + lasts)
     }
 
     /// Runs a turn that may last for long.

@@ -18,7 +18,7 @@ use opentelemetry_sdk::trace::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tenure::Deadline;
+use tenure::Lease;
 use tenure::TraceParent;
 use tenure::clock::{BootClock, Clock as _};
 use tenure::contract::{Report, Turn};
@@ -306,7 +306,7 @@ struct Traced {
 }
 
 impl Handler for Traced {
-    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+    fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
         let parent = self.witness.running().iter().flatten().next().map(|span| {
             let context = span.span_context();
             TraceParent {

@@ -5,7 +5,7 @@ use super::super::gate::Gate;
 use super::super::{Body, Error, Limits, Names, Outlet};
 use super::{Answers, Budget, for_ever, policy, turn_gate};
 use crate::clock::Clock;
-use crate::deadline::Deadline;
+use crate::lease::Lease;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use std::future::{pending, poll_fn};
@@ -33,8 +33,8 @@ impl Clock for Hand {
 }
 
 impl Hand {
-    pub(super) fn deadline(&self) -> Deadline {
-        Deadline::new(self.reading(), Duration::from_secs(11))
+    pub(super) fn deadline(&self) -> Lease {
+        Lease::new(1, self.reading(), Duration::from_secs(11))
     }
 
     pub(super) fn pass_the_deadline(&self) {

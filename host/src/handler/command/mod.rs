@@ -50,7 +50,7 @@ use super::lines::{HandlerLines, LineSink, Stream};
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::clock::{Clock, shared};
 use crate::contract::Turn;
-use crate::deadline::Deadline;
+use crate::lease::Lease;
 use crate::lines::Lines;
 use crate::trace_parent::TraceParent;
 use chrono::Utc;
@@ -135,7 +135,7 @@ impl CommandHandler {
         &self.program.file
     }
 
-    async fn run(&self, turn: Turn, lease: Deadline) -> TurnEnd {
+    async fn run(&self, turn: Turn, lease: Lease) -> TurnEnd {
         let attached = self.attached.clone();
         let signals = match attached.as_ref().map(|attached| attached.begin()) {
             // It was called off, or has had its run.
@@ -191,7 +191,7 @@ impl CommandHandler {
 }
 
 impl Handler for CommandHandler {
-    fn on_tick(&self, turn: Turn, lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+    fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
         Box::pin(self.run(turn, lease))
     }
 

@@ -6,8 +6,8 @@ use super::outcome::Fate;
 use super::plan::KILL_SLACK;
 use super::{EndOrphans, Program};
 use crate::clock::{BootClock, Clock as _, shared};
-use crate::deadline::Deadline;
 use crate::family::{self, children_of};
+use crate::lease::Lease;
 use crate::lines::Lines;
 use nix::unistd::{self, getsid};
 use rustix::io::Errno;
@@ -57,7 +57,7 @@ pub(super) struct Run {
     /// The time from SIGTERM to the end of the leadership.
     pub stop_time: Duration,
     /// How long it may run.
-    pub lease: Deadline,
+    pub lease: Lease,
     /// When the turn's own time ends, on the clock that the supervisor reads.
     pub limit: Option<Duration>,
     /// Where its lines go.
@@ -70,7 +70,7 @@ pub(super) struct Run {
 
 /// What is known of a run whose supervisor is alive.
 struct Kept {
-    lease: Deadline,
+    lease: Lease,
     /// The supervisor, whose child leads the group.
     supervisor: Option<Pid>,
     /// The process group, once it is known.
@@ -92,7 +92,7 @@ impl Run {
     /// it runs any more. When this future is dropped, with the whole runtime, the supervisor
     /// kills the command.
     pub(super) async fn keep(self, mut stop: oneshot::Receiver<Infallible>) -> Fate {
-        let told = self.lease.at();
+        let told = self.lease.until();
         let lease = self.lease;
         let (supervisor, group, last_chance) = (None, None, None);
         let (overdue, signals, end_orphans) = (false, self.signals, self.end_orphans);
@@ -136,7 +136,7 @@ impl Kept {
         let mut unsent = Vec::new();
         let mut stopping = false;
         loop {
-            let at = self.lease.at();
+            let at = self.lease.until();
             if at != self.told && unsent.is_empty() {
                 self.told = at;
                 unsent = family::line(&Order::Until(on_shared_clock(&self.lease))).into_bytes();
@@ -248,7 +248,7 @@ async fn sleep_until(clock: &BootClock, at: Option<Duration>) {
 
 /// The end of the leadership on the clock that the supervisor reads. Never late: the time that passes
 /// between the two readings is lost.
-fn on_shared_clock(lease: &Deadline) -> Duration {
+fn on_shared_clock(lease: &Lease) -> Duration {
     let now = shared::now();
     match lease.remaining() {
         Duration::ZERO => Duration::ZERO,
@@ -263,7 +263,7 @@ fn start(
     variables: &[(OsString, OsString)],
     stop_time: Duration,
     limit: Option<Duration>,
-    lease: &Deadline,
+    lease: &Lease,
     attached: bool,
 ) -> io::Result<(Child, UnixStream)> {
     let (ours, theirs) = StdUnixStream::pair()?;

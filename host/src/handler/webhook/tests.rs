@@ -36,8 +36,8 @@ fn delivering(url: &str, timeout: &str, repeats: bool, output: Option<LineSink>)
     WebhookHandler::new(variables, authorities, repeats, output, &BootClock::new()).unwrap()
 }
 
-fn for_ever() -> Deadline {
-    Deadline::new(BootClock::new().reading(), Duration::MAX)
+fn for_ever() -> Lease {
+    Lease::new(1, BootClock::new().reading(), Duration::MAX)
 }
 
 async fn listen() -> (TcpListener, u16) {
@@ -165,7 +165,7 @@ async fn nothing_is_sent_once_the_lease_is_over() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let handler = handler(&format!("http://{}/", listener.local_addr().unwrap()), "");
-    let over = Deadline::new(BootClock::new().reading(), Duration::ZERO);
+    let over = Lease::new(1, BootClock::new().reading(), Duration::ZERO);
     assert_eq!(handler.on_tick(turn(), over).await, TurnEnd::CutOff);
     let nobody = listener.accept().unwrap_err();
     assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock);

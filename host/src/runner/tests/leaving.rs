@@ -78,7 +78,7 @@ fn leaving_is_repeated_until_it_is_done_but_not_for_ever() {
 struct Lingers(VirtualClock);
 
 impl Handler for Lingers {
-    fn on_tick(&self, _turn: Turn, _lease: Deadline) -> BoxFuture<'_, TurnEnd> {
+    fn on_tick(&self, _turn: Turn, _lease: Lease) -> BoxFuture<'_, TurnEnd> {
         Box::pin(std::future::pending())
     }
 

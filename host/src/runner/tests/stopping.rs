@@ -194,7 +194,7 @@ fn a_handler_that_ends_at_its_deadline_succeeded_or_was_stopped_but_did_not_fail
             let elector = Script { replies, log: log.clone() };
             let sleeper = clock.clone();
             // Its requests are refused from the deadline on.
-            let work = from_fn(move |_, lease: Deadline| {
+            let work = from_fn(move |_, lease: Lease| {
                 let (clock, result) = (sleeper.clone(), result.clone());
                 async move {
                     clock.sleep_until(clock.now() + lease.remaining()).await;

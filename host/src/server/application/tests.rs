@@ -51,7 +51,7 @@ impl Scene {
     }
 
     fn turn(&self) -> BoxFuture<'_, TurnEnd> {
-        let deadline = Deadline::new(self.clock.reading(), NOW + seconds(12));
+        let deadline = Lease::new(1, self.clock.reading(), NOW + seconds(12));
         self.application.on_tick(turn(), deadline)
     }
 

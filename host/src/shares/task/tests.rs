@@ -24,7 +24,7 @@ fn turn() -> Turn {
 #[test]
 fn a_turn_that_waited_has_the_time_that_is_left() {
     let clock = BootClock::new();
-    let lease = |left| Deadline::new(clock.reading(), clock.now() + Duration::from_secs(left));
+    let lease = |left| Lease::new(1, clock.reading(), clock.now() + Duration::from_secs(left));
     let turn = after(Duration::from_secs(3), turn(), &lease(20));
     assert!(
         (Duration::from_secs(19)..=Duration::from_secs(20)).contains(&turn.valid_for),
@@ -53,7 +53,7 @@ async fn a_share_that_cannot_read_of_a_coordinator_waits_and_says_why() {
     let work = handler::from_fn(|_, _| async { panic!("it works") });
     let share = OfShare::new(Part { index: 0, count: 2 }, work, Arc::new(election))
         .on_event(move |event| reported.lock().unwrap().push(event));
-    let lease = Deadline::new(clock.reading(), Duration::MAX);
+    let lease = Lease::new(1, clock.reading(), Duration::MAX);
     let ended = timeout(READ_AGAIN * 7 / 2, share.on_tick(turn(), lease)).await;
     assert!(ended.is_err(), "{ended:?}");
     let events = events.lock().unwrap();

@@ -5,7 +5,7 @@ use crate::{ELECTION_COMPONENT, Engine};
 use http::HeaderMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tenure::Deadline;
+use tenure::Lease;
 use tenure::clock::{BootClock, Clock};
 use tenure::contract::{Timestamp, Turn};
 use tenure::egress::AllowList;
@@ -53,8 +53,8 @@ fn load(
     handler.map(|handler| (handler, lines)).map_err(|error| error.to_string())
 }
 
-fn lease() -> Deadline {
-    Deadline::new(BootClock::new().reading(), Duration::MAX)
+fn lease() -> Lease {
+    Lease::new(1, BootClock::new().reading(), Duration::MAX)
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn nothing_reaches_an_allowed_host_after_the_deadline() {
     let host = listener.local_addr().unwrap().to_string();
     let url = format!("http://{host}/");
     let (handler, _) = load(EXAMPLE_HANDLER, &[("REPORT_URL", &url)], &host).unwrap();
-    let over = Deadline::new(BootClock::new().reading(), Duration::ZERO);
+    let over = Lease::new(1, BootClock::new().reading(), Duration::ZERO);
     // Denied, or cut off by the next tick before it came to that.
     let end = handler.on_tick(turn(), over).await;
     assert!(matches!(end, TurnEnd::Failed(_) | TurnEnd::CutOff), "{end:?}");

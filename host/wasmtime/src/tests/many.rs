@@ -12,7 +12,7 @@ use tenure::clock::{BootClock, Clock};
 use tenure::contract::{EndingReason, Report, RequestKind, Role};
 use tenure::handler::BoxFuture;
 use tenure::handler::from_fn;
-use tenure::runner::{Event, Reason, Runner};
+use tenure::runner::{Elector as _, Event, Reason, Runner};
 use tenure::settings::{Variables, names};
 use tenure_store::{Account, Service};
 use tokio::sync::{Semaphore, watch};

@@ -71,6 +71,8 @@ async fn the_first_line_says_what_it_is() {
     let first = &lines.iter().find(|line| !compiles(line)).unwrap().event;
     assert_eq!(first["event"], "starting", "{said}");
     assert_eq!(first["candidate"], "ada");
+    // The one that holds the wasm component says so itself.
+    assert_eq!(first["elector"], "component");
     assert_eq!(first["schedule"], "cron 0 3 * * * Europe/Berlin");
     assert_eq!(first["work"], "command /bin/sh");
     assert_eq!((&first["lease_ms"], &first["failover_ms"]), (&60_000.into(), &3_000.into()));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tenure::Elector;
 use tenure::clock::BootClock;
 use tenure::contract::Problem;
 use tenure::election::Election;
@@ -11,7 +12,7 @@ use tenure::handler;
 use tenure::program::shares::SharesStore;
 use tenure::runner::Event;
 use tenure::settings::{Credential, Schedule, Settings, Variables, names};
-use tenure::shares::{Part, Shares};
+use tenure::shares::Part;
 use tenure_shares::{Answer, Ask};
 use tenure_tests::Store;
 use tenure_tests::needs;
@@ -138,7 +139,6 @@ impl Scene {
         let credential = Credential::ConnectionString(self.connection_string.as_str().into());
         let mut settings = Settings::new(&self.coordinating, credential);
         settings.name = Some(name.to_owned());
-        settings.schedule = Some(Schedule::WhileLeading);
         settings.failover = self.failover;
         settings.lease = Some(Duration::from_secs(60));
         settings.request_timeout = Some(Duration::from_secs(15));
@@ -146,8 +146,7 @@ impl Scene {
     }
 
     async fn start(&self, name: &'static str, shares: u32) -> Member {
-        let clock = BootClock::new();
-        let shares = Shares::new(&clock, self.settings(name), shares).unwrap();
+        let shares = Elector::new(self.settings(name)).unwrap().shares(shares).unwrap();
         let judge = self.judge.clone();
         let told = move |part, event| {
             if let Event::Problem { .. } = event {
@@ -167,7 +166,10 @@ impl Scene {
             })
         };
         let (leave, asked) = oneshot::channel::<()>();
-        let task = tokio::spawn(async move { shares.run(work, async { drop(asked.await) }).await });
+        let task = tokio::spawn(async move {
+            let leave = async { drop(asked.await) };
+            shares.run(Schedule::WhileLeading, work, leave).await.unwrap();
+        });
         Member { task, leave }
     }
 

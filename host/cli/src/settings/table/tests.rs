@@ -187,7 +187,6 @@ fn the_library_has_a_value_for_each_of_them() {
     use tenure::settings::{Credential, Delivery, Missed, Schedule, Settings, Variables};
     let period = Duration::from_secs(60);
     let mut all = Settings::new("jobs/report", Credential::ConnectionStringFile("file".into()));
-    all.schedule = Some(Schedule::Every(period));
     all.jitter = period;
     all.delivery = Delivery::AtLeastOnce { max_attempts: 2 };
     all.missed = Missed::Skip;
@@ -208,11 +207,10 @@ fn the_library_has_a_value_for_each_of_them() {
     ] {
         *duration = Some(period);
     }
-    let (mut cron, mut leading) = (all.clone(), all.clone());
     let (expression, time_zone) = ("0 9 * * *".to_owned(), Some("UTC".to_owned()));
-    cron.schedule = Some(Schedule::Cron { expression, time_zone });
-    leading.schedule = Some(Schedule::WhileLeading);
-    let written = [all, cron, leading].map(Variables::from);
+    let cron = Schedule::Cron { expression, time_zone };
+    let written = [Schedule::Every(period), cron, Schedule::WhileLeading]
+        .map(|schedule| Variables::from(all.clone()).on(schedule));
     for setting in of_component() {
         let said = written.iter().any(|variables| variables.get(setting.variable).is_some());
         assert!(said, "{}", setting.name);

@@ -12,8 +12,8 @@ fn id(process: &Child) -> Option<Pid> {
     process.id().and_then(|id| Pid::from_raw(id.try_into().unwrap()))
 }
 
-fn kept(lease: &Deadline, supervisor: Option<Pid>, group: Option<Pid>) -> Kept {
-    let (lease, told) = (lease.clone(), lease.at());
+fn kept(lease: &Lease, supervisor: Option<Pid>, group: Option<Pid>) -> Kept {
+    let (lease, told) = (lease.clone(), lease.until());
     let (last_chance, overdue, signals, end_orphans) = (None, false, None, None);
     Kept { lease, supervisor, group, told, last_chance, overdue, signals, end_orphans }
 }
@@ -30,7 +30,7 @@ async fn goes_on(mut supervisor: UnixStream, runner: impl Future<Output = Option
 #[tokio::test]
 async fn orphans_are_ended_after_the_end_of_the_supervisor() {
     let clock = BootClock::new();
-    let lease = Deadline::new(clock.reading(), clock.now() + SOON);
+    let lease = Lease::new(1, clock.reading(), clock.now() + SOON);
     let mut supervisor = Command::new("sleep").arg("0.3").spawn().unwrap();
     let pid = id(&supervisor).unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
@@ -53,7 +53,7 @@ async fn orphans_are_ended_after_the_end_of_the_supervisor() {
 #[tokio::test]
 async fn a_watchdog_that_reads_no_renewals_does_not_keep_a_command_alive() {
     let clock = BootClock::new();
-    let lease = Deadline::new(clock.reading(), clock.now() + SOON);
+    let lease = Lease::new(1, clock.reading(), clock.now() + SOON);
     let mut command = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
     let mut kept = kept(&lease, None, id(&command));
@@ -63,7 +63,7 @@ async fn a_watchdog_that_reads_no_renewals_does_not_keep_a_command_alive() {
     });
     // Far more than the socket takes.
     for _ in 0..5_000 {
-        lease.set(lease.at() + Duration::from_millis(1));
+        lease.set(lease.until() + Duration::from_millis(1));
         tokio::task::yield_now().await;
     }
     lease.set(Duration::ZERO);
@@ -77,7 +77,7 @@ async fn a_watchdog_that_reads_no_renewals_does_not_keep_a_command_alive() {
 #[tokio::test]
 async fn a_command_that_nobody_told_of_is_looked_for_until_it_is_found() {
     let clock = BootClock::new();
-    let lease = Deadline::new(clock.reading(), Duration::ZERO);
+    let lease = Lease::new(1, clock.reading(), Duration::ZERO);
     let script = "read go; setsid sleep 60 & wait $!";
     let mut shell = Command::new("sh");
     shell.args(["-c", script]).stdin(Stdio::piped()).stderr(Stdio::null());
