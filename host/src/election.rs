@@ -17,7 +17,7 @@ use tenure_azure::operation::ETag;
 use tenure_azure::request;
 use tenure_core::driver::{self, Surroundings, usable_settings};
 use tenure_core::{
-    Begins, CredentialState, Event, Moment, Session, Settings, SideAnswer, SideRequest,
+    Begins, CredentialState, Event, Moment, Session, SettingId, Settings, SideAnswer, SideRequest,
 };
 use tokio::time::timeout;
 
@@ -263,7 +263,7 @@ pub fn reach(needs: &Needs) -> Result<AllowList, InvalidSettings> {
         allow.allow(origin).map_err(|error| {
             let InvalidOrigin { entry, .. } = error;
             InvalidSettings(vec![Complaint {
-                setting: names::CONNECTION_STRING.to_owned(),
+                setting: SettingId::of(names::CONNECTION_STRING),
                 problem: format!("the endpoint {entry:?} does not name a host that can be reached"),
                 advice: "check the endpoint's host name or address, and its port".to_owned(),
             }])

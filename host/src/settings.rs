@@ -1,9 +1,7 @@
 //! What a candidate is told: the election, its credential, its schedule and its timings.
 //!
-//! A program writes [`Settings`]. They become [`Variables`], by the names that a deployment uses, since that is what
-//! an election reads and judges: [`check`](crate::election::Election::check) says all that is
-//! wrong with them at once. A [complaint](crate::contract::Complaint) names the variable: `TENURE_LEASE` is
-//! [`lease`](Settings::lease).
+//! A program writes [`Settings`], and an [`Elector`](crate::Elector) judges them: [`InvalidSettings`] has all that is wrong
+//! with them at once. Programs that a deployment configures take its [`Variables`].
 
 mod replacement;
 mod variables;
@@ -18,8 +16,15 @@ use tenure_core::{Complaint, format_duration};
 
 /// The settings cannot be used. All that is wrong with them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", Complaint::sentences(.0))]
+#[error("{}", sentences(.0))]
 pub struct InvalidSettings(pub Vec<Complaint>);
+
+fn sentences(complaints: &[Complaint]) -> String {
+    let told = complaints.iter().map(|Complaint { setting, problem, advice }| {
+        format!("{}: {problem}; {advice}", setting.field())
+    });
+    told.collect::<Vec<_>>().join(". ")
+}
 
 /// The settings of one candidate, by the names of the program's options. Where there is an `Option`, none means the
 /// default. `docs/configuration.md` says more about each.

@@ -19,7 +19,7 @@ use super::next_record::Began;
 use super::problem::{Problem, ProblemClass, Reported};
 use super::report::{Ending, Exchange, Report, Turn};
 use super::service_clock::{ServiceClock, Timestamp};
-use super::settings::{Complaint, Settings, variable};
+use super::settings::{Complaint, SettingId, Settings, variable};
 use super::steering::Steering;
 use super::turns::Turns;
 use crate::mutants::mutant;
@@ -170,7 +170,7 @@ impl Beside {
     pub fn complaint(settings: &Settings, said: Option<&str>) -> Option<Complaint> {
         settings.timings.failover.filter(|_| said != Some("true"))?;
         Some(Complaint {
-            setting: variable::FAILOVER.into(),
+            setting: SettingId::of(variable::FAILOVER),
             problem: "failover before the lease ends needs requests between the steps of the election, and this \
                       host sends none"
                 .into(),

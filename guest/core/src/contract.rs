@@ -99,7 +99,6 @@ macro_rules! convert_contract {
 
         $crate::contract::convert!(@records
             Needs { origins, credential, notes }
-            Complaint { setting, problem, advice }
             Leadership { term, valid_for }
             Incumbent { name, term, since, address, coordinates }
             Ending { term, reason }

@@ -1,5 +1,6 @@
 //! Where settings come from: variables, and the files that some of them name.
 
+use super::settings::SettingId;
 use serde::{Deserialize, Serialize};
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
@@ -15,6 +16,13 @@ pub trait Environment {
     /// # Errors
     /// Why it cannot be read.
     fn file(&self, path: &str) -> Result<Secret, Unreadable>;
+
+    /// What a text about the setting `about` calls another one: its variable, unless whoever wrote the settings knows it by
+    /// another name.
+    fn called(&self, setting: SettingId, about: SettingId) -> String {
+        let _ = about;
+        setting.variable().into()
+    }
 }
 
 /// Why a file cannot be read.
@@ -24,6 +32,8 @@ pub enum Unreadable {
     NotGranted,
     /// The directory has no such file, or it may not be read.
     Missing,
+    /// It is a directory.
+    Directory,
     /// It is larger than any secret, or no text.
     NoText,
 }
@@ -48,6 +58,7 @@ pub fn read_secret(
             "is not there or may not be read",
             "check the path, the permissions, and that links do not lead out of its directory",
         ),
+        Err(Unreadable::Directory) => ("is a directory", "name the file in it"),
         Err(Unreadable::NoText) => {
             ("is not text, or is larger than 64 KiB", "let it hold the secret alone")
         }
@@ -87,5 +98,9 @@ impl Environment for Remembered<'_> {
 
     fn file(&self, path: &str) -> Result<Secret, Unreadable> {
         if self.file.path == path { Ok(self.file.text.clone()) } else { Err(Unreadable::Missing) }
+    }
+
+    fn called(&self, setting: SettingId, about: SettingId) -> String {
+        self.environment.called(setting, about)
     }
 }

@@ -127,14 +127,14 @@ impl Health {
                     "the turn of {slot} took longer than {}",
                     format_duration(turn.time_limit.unwrap_or_default())
                 ),
-                "find out what it waits for, or raise TENURE_TURN_TIMEOUT",
+                "find out what it waits for, or raise the turn time-out",
             ),
             Outcome::Trapped => {
                 (format!("the handler trapped in the turn of {slot}"), "look at its last output")
             }
             _ => (
                 format!("{} turns in a row failed, the last one of {slot}", self.failures),
-                "fix what the handler reports; TENURE_MAX_FAILURES sets the number",
+                "fix what the handler reports",
             ),
         };
         Self::gives_up(&what, span, advice)

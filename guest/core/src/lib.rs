@@ -100,7 +100,7 @@ pub use report::{
     Role, Share, State, Told, Turn, TurnResult,
 };
 pub use service_clock::{ServiceClock, Timestamp};
-pub use settings::{Complaint, Needs, Settings, variable};
+pub use settings::{Complaint, Needs, SettingId, Settings, variable};
 pub use side_blobs::{ListedBlob, Session, SideAnswer, SideRequest, SideWrite};
 pub use slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone, ZoneOffset};
 pub use snapshot::{LeaseState, Look, Snapshot, broken};

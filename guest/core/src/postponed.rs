@@ -10,7 +10,7 @@ use super::candidate::{file_of, recalls};
 use super::environment::{Environment, Remembered};
 use super::problem::{Problem, ProblemClass};
 use super::report::{Event, Report, Role};
-use super::settings::{Complaint, Settings, variable};
+use super::settings::{Complaint, SettingId, Settings, variable};
 use super::state::Postponed;
 use tenure_base::prelude::*;
 
@@ -68,10 +68,10 @@ impl Settings {
         let by_string = environment.variable(variable::CONNECTION_STRING_FILE).is_some();
         let (before, now) = (&self.account, &other.account);
         Complaint {
-            setting: match by_string {
-                true => variable::CONNECTION_STRING_FILE.into(),
-                false => variable::SAS_TOKEN_FILE.into(),
-            },
+            setting: SettingId::of(match by_string {
+                true => variable::CONNECTION_STRING_FILE,
+                false => variable::SAS_TOKEN_FILE,
+            }),
             problem: format!(
                 "the file leads to the account {} at {} now, and led to {} at {} before",
                 now.name(),

@@ -3,6 +3,7 @@
 mod account;
 mod agenda;
 
+use core::fmt;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
@@ -119,11 +120,39 @@ pub(super) const ORDERS_EVERY: Duration = Duration::from_secs(10);
 /// The lease of a single invocation, which does not renew beside its turn.
 const ONE_SHOT_LEASE: Duration = Duration::from_secs(60);
 
+/// A setting, identified by its environment variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SettingId(&'static str);
+
+impl SettingId {
+    /// The setting of that variable.
+    #[must_use]
+    pub const fn of(variable: &'static str) -> Self {
+        Self(variable)
+    }
+
+    /// Its environment variable.
+    #[must_use]
+    pub const fn variable(self) -> &'static str {
+        self.0
+    }
+
+    /// The name of the field that a Rust program sets: `max_tenure` for `TENURE_MAX_TENURE`. Of a credential, which has no
+    /// field, the variable.
+    #[must_use]
+    pub fn field(self) -> String {
+        match self.0.strip_prefix("TENURE_") {
+            Some(name) => name.to_ascii_lowercase(),
+            None => self.0.into(),
+        }
+    }
+}
+
 /// One thing that is wrong with the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// The variable.
-    pub setting: String,
+    /// The setting that it is about.
+    pub setting: SettingId,
     /// The value, unless it is secret, and the rule that it breaks.
     pub problem: String,
     /// What to do about it.
@@ -134,8 +163,13 @@ impl Complaint {
     /// All of them in one text, for where there is room for one only.
     #[must_use]
     pub fn sentences(complaints: &[Self]) -> String {
-        let told = complaints.iter().map(|c| format!("{}: {}; {}", c.setting, c.problem, c.advice));
-        told.collect::<Vec<_>>().join(". ")
+        complaints.iter().map(ToString::to_string).collect::<Vec<_>>().join(". ")
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.setting.variable(), self.problem, self.advice)
     }
 }
 
@@ -317,6 +351,11 @@ impl<'e> Reader<'e> {
         }
     }
 
+    /// What a text about the setting `about` calls another one.
+    fn called(&self, setting: &'static str, about: &'static str) -> String {
+        self.environment.called(SettingId(setting), SettingId(about))
+    }
+
     fn get(&self, setting: &str) -> Option<String> {
         self.environment.variable(setting).filter(|value| !value.trim().is_empty())
     }
@@ -348,15 +387,13 @@ impl<'e> Reader<'e> {
     fn note(&mut self, setting: &'static str, problem: &str, advice: &str) {
         let (mut problem, mut advice) = (String::from(problem), String::from(advice));
         // They need not be the cause.
-        if problem != QUOTED
-            && self.environment.variable(setting).is_some_and(|value| is_quoted(&value))
-        {
+        if self.environment.variable(setting).is_some_and(|value| is_quoted(&value)) {
             for (text, more) in [(&mut problem, QUOTED), (&mut advice, QUOTED_ADVICE)] {
                 text.push_str("; ");
                 text.push_str(more);
             }
         }
-        self.complaints.push(Complaint { setting: setting.into(), problem, advice });
+        self.complaints.push(Complaint { setting: SettingId(setting), problem, advice });
     }
 
     fn election(&mut self) -> Option<BlobName> {
@@ -421,20 +458,17 @@ impl<'e> Reader<'e> {
         wanted
             .judge()
             .map_err(|breaches| {
-                self.complaints.extend(breaches.into_iter().map(|breach| {
-                    Complaint {
-                        setting: match breach.setting {
-                            Setting::Lease => variable::LEASE,
-                            Setting::Margin => variable::MARGIN,
-                            Setting::Renew => variable::RENEW,
-                            Setting::Poll => variable::POLL,
-                            Setting::RequestTimeout => variable::REQUEST_TIMEOUT,
-                            Setting::Failover => variable::FAILOVER,
-                        }
-                        .into(),
-                        problem: breach.problem,
-                        advice: breach.advice,
-                    }
+                self.complaints.extend(breaches.into_iter().map(|breach| Complaint {
+                    setting: SettingId(match breach.setting {
+                        Setting::Lease => variable::LEASE,
+                        Setting::Margin => variable::MARGIN,
+                        Setting::Renew => variable::RENEW,
+                        Setting::Poll => variable::POLL,
+                        Setting::RequestTimeout => variable::REQUEST_TIMEOUT,
+                        Setting::Failover => variable::FAILOVER,
+                    }),
+                    problem: breach.problem,
+                    advice: breach.advice,
                 }));
             })
             .ok()

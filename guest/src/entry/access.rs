@@ -4,7 +4,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use tenure_base::prelude::*;
-use tenure_core::Complaint;
+use tenure_core::{Complaint, SettingId};
 
 /// The variables.
 pub mod variable {
@@ -39,9 +39,9 @@ impl Access {
     /// Reads both variables. A variable that is set but empty counts as not set.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let get = |name| variable(name).filter(|value| !value.trim().is_empty());
-        let complaint = |setting: &str, problem: &str, advice: &str| {
+        let complaint = |setting: &'static str, problem: &str, advice: &str| {
             Self::Closed(Complaint {
-                setting: setting.into(),
+                setting: SettingId::of(setting),
                 problem: problem.into(),
                 advice: advice.into(),
             })

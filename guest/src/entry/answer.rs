@@ -110,8 +110,9 @@ pub fn named(complaints: &[Complaint]) -> Answer {
 
 fn with_complaints(complaints: &[Complaint], to_operator: bool) -> Answer {
     let complaints = array(complaints.iter().map(|complaint| {
-        let object = Object::new().with("setting", &complaint.setting);
-        let object = match to_operator || complaint.setting.starts_with("TENURE_TICK_") {
+        let setting = complaint.setting.variable();
+        let object = Object::new().with("setting", setting);
+        let object = match to_operator || setting.starts_with("TENURE_TICK_") {
             true => object.with("problem", &complaint.problem).with("advice", &complaint.advice),
             false => object,
         };
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
     use core::time::Duration;
     use serde_json::json;
-    use tenure_core::{LeaseState, ProblemClass, Snapshot, Timestamp, Turn, Turns};
+    use tenure_core::{LeaseState, ProblemClass, SettingId, Snapshot, Timestamp, Turn, Turns};
 
     const SEVEN: Timestamp = Timestamp(1_795_158_000_000_000_000);
 
@@ -245,8 +246,8 @@ mod tests {
 
     #[test]
     fn complaints_come_all_at_once() {
-        let complaint = |setting: &str| Complaint {
-            setting: setting.into(),
+        let complaint = |setting: &'static str| Complaint {
+            setting: SettingId::of(setting),
             problem: "p".into(),
             advice: "a".into(),
         };

@@ -95,7 +95,15 @@ impl Guest for Component {
                 None => Ok(settings),
             }
         });
-        judged.map(|settings| settings.needs(clock::wall())).across()
+        let complaint = |tenure_core::Complaint { setting, problem, advice }| wit::Complaint {
+            setting: setting.variable().into(),
+            problem,
+            advice,
+        };
+        match judged {
+            Ok(settings) => Ok(settings.needs(clock::wall()).across()),
+            Err(complaints) => Err(complaints.into_iter().map(complaint).collect()),
+        }
     }
 
     fn step(

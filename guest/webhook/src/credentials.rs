@@ -6,7 +6,7 @@ use tenure_azure::secret::Secret;
 use tenure_azure::shared_key::Key;
 use tenure_azure::token::is_token;
 use tenure_base::prelude::*;
-use tenure_core::{Complaint, Environment, read_secret};
+use tenure_core::{Complaint, Environment, SettingId, read_secret};
 
 /// How a secret begins.
 const SECRET: &str = "whsec_";
@@ -65,7 +65,7 @@ impl Reader<'_> {
 
     fn complain(&mut self, setting: &'static str, problem: impl Into<String>, advice: &str) {
         let (problem, advice) = (problem.into(), advice.into());
-        self.complaints.push(Complaint { setting: setting.into(), problem, advice });
+        self.complaints.push(Complaint { setting: SettingId::of(setting), problem, advice });
     }
 
     /// The value of `authorization`.
@@ -147,7 +147,7 @@ mod tests {
         let complaints = read(given).unwrap_err();
         let told = Complaint::sentences(&complaints);
         assert!(!told.contains("S3CRET") && !told.contains("whsec_M"), "{told}");
-        complaints.into_iter().map(|complaint| complaint.setting).collect()
+        complaints.into_iter().map(|complaint| complaint.setting.variable().to_string()).collect()
     }
 
     #[test]

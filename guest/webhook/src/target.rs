@@ -8,7 +8,7 @@ use tenure_azure::endpoint::check_authority;
 use tenure_azure::secret::Secret;
 use tenure_base::duration::parse_duration;
 use tenure_base::prelude::*;
-use tenure_core::{Complaint, Environment};
+use tenure_core::{Complaint, Environment, SettingId};
 
 /// Where turns are posted to, and how.
 #[derive(Debug)]
@@ -34,9 +34,9 @@ impl Target {
             (!value.is_empty()).then(|| value.to_string())
         };
         let mut complaints = Vec::new();
-        let mut complain = |setting: &str, problem: &str, advice: &str| {
+        let mut complain = |setting: &'static str, problem: &str, advice: &str| {
             complaints.push(Complaint {
-                setting: setting.into(),
+                setting: SettingId::of(setting),
                 problem: problem.into(),
                 advice: advice.into(),
             });
@@ -114,7 +114,7 @@ mod tests {
     }
 
     fn settings(complaints: &[Complaint]) -> Vec<&str> {
-        complaints.iter().map(|complaint| complaint.setting.as_str()).collect()
+        complaints.iter().map(|complaint| complaint.setting.variable()).collect()
     }
 
     #[test]

@@ -4,15 +4,15 @@ use super::configuration::{Configuration, expiry};
 use super::handler::{self, Found};
 use super::log::{Log, Whose};
 use super::ready;
+use super::settings::Given;
 use super::settings::table::{GRACE, READY_CMD};
-use super::settings::{Given, Vocabulary};
 use super::supervisor::Link;
 use super::telemetry::Witness;
 use super::times::zone_in;
 use super::version::VERSION;
 use chrono::Utc;
 use std::ffi::OsString;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{BootClock, Clock as _};
 use tenure::contract::Role;
@@ -58,7 +58,6 @@ pub(super) struct Candidacy {
     /// What people should know at the start.
     pub notes: Vec<String>,
     log: Log,
-    vocabulary: Vocabulary,
     /// It watches the leader: it has an address itself, or observes.
     watches: bool,
     pub board: Arc<Board>,
@@ -129,11 +128,16 @@ impl Candidacy {
             checked.map_err(|invalid| invalid.to_string()).map(|_| election)
         };
         let mut elector = of(settings.clone());
-        let mut read = None;
-        match elector.check().await {
-            Ok(_) => read = configuration.read(),
-            Err(CheckError::Settings(complaints)) => configuration.add(complaints),
-            Err(CheckError::Component(error)) => return Err(error.to_string()),
+        let (_, mut read) = configuration.reach(election);
+        if read.is_some() {
+            match elector.check().await {
+                Ok(_) => {}
+                Err(CheckError::Settings(complaints)) => {
+                    configuration.refused(&complaints);
+                    read = None;
+                }
+                Err(CheckError::Component(error)) => return Err(error.to_string()),
+            }
         }
         // A component may have to be compiled, which takes long.
         let work = handler::of_run(engine, clock, configuration, &log, &front.board).await;
@@ -142,7 +146,6 @@ impl Candidacy {
         let replacement = configuration.settings.replacement().filter(|_| !observes);
         let watches = observes || configuration.settings.get(names::ADDRESS).is_some();
         let Front { board, order, orders } = front;
-        let vocabulary = configuration.given.vocabulary();
         let Some((work, read)) = work.zip(read) else { return Ok(None) };
         let Needs { origins, credential, mut notes } = read.needs(Utc::now());
         if read.orders.is_some() && !read.election.may_have_side_blobs() {
@@ -199,7 +202,6 @@ impl Candidacy {
             ca_file,
             notes,
             log,
-            vocabulary,
             watches,
             board,
             order,
@@ -207,13 +209,6 @@ impl Candidacy {
             coordination,
             lists_members,
         }))
-    }
-
-    /// Shares the words for settings with others, where they are the same.
-    pub(super) fn sharing(mut self, words: &OnceLock<Vocabulary>) -> Self {
-        let words = words.get_or_init(|| self.vocabulary.clone());
-        self.vocabulary = self.vocabulary.or_same(words);
-        self
     }
 
     /// Whether this process can work, by `--ready-cmd`.
@@ -259,7 +254,6 @@ impl Candidacy {
         place: Option<&Place>,
     ) -> Contender {
         let shows = place.map(Place::shows);
-        let vocabulary = self.vocabulary;
         let (log, noted) = (self.log.clone(), self.log);
         let (reading, told_at) = (clock.reading(), clock.reading());
         let ca_file = self.ca_file;
@@ -296,10 +290,7 @@ impl Candidacy {
                 }
                 reported.notify_one();
             })
-            .on_event(move |mut event| {
-                if let Event::Problem { detail, .. } = &mut event {
-                    *detail = vocabulary.translate(detail);
-                }
+            .on_event(move |event| {
                 happened.happened(&event, told_at.now());
                 witness.happened(&event);
                 log.event(&event);

@@ -57,15 +57,6 @@ pub(super) fn report(complaints: &[Complaint]) -> String {
     text
 }
 
-/// A text with other words for some of its words; the punctuation behind them stays.
-pub(super) fn reworded(text: &str, other: impl Fn(&str) -> Option<String>) -> String {
-    let word = |word: &str| {
-        let bare = word.trim_end_matches([',', ';', '.']);
-        other(bare).map_or_else(|| word.to_owned(), |other| other + &word[bare.len()..])
-    };
-    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
-}
-
 /// Returns a value as it may be shown: without a secret in the wrong place, without control characters, and not endless.
 /// In a URL, and in what may be `user:password@host`, everything before the last `@` is hidden.
 pub(super) fn shown(value: &str) -> String {

@@ -7,8 +7,8 @@ use super::log::Log;
 use super::settings::setting::Setting;
 use super::settings::setting::Work as Kind;
 use super::settings::table::{
-    ALLOW_HOST, COMMAND, HANDLER, MEMORY_LIMIT, NO_WORK, TURN_TIMEOUT, WEBHOOK, WEBHOOK_CA_FILE,
-    WEBHOOK_TIMEOUT, WHILE_LEADING,
+    ALLOW_HOST, COMMAND, EVERY, HANDLER, MEMORY_LIMIT, NO_WORK, TURN_TIMEOUT, WEBHOOK,
+    WEBHOOK_CA_FILE, WEBHOOK_TIMEOUT, WHILE_LEADING,
 };
 #[cfg(unix)]
 use super::supervisor::Link;
@@ -208,7 +208,7 @@ fn judge_all(configuration: &mut Configuration) {
     match configuration.given.is_on(&WEBHOOK) {
         true => {
             if let Err(complaints) = Target::read(&variables_of_webhook(configuration)) {
-                configuration.add_of_core(complaints);
+                configuration.add(complaints);
             }
         }
         false => {
@@ -245,13 +245,13 @@ fn refuse(configuration: &mut Configuration, kind: Kind, settings: &[&'static Se
             _ => format!("this is for {for_what}; {why}"),
         };
         let give = works.iter().map(|work| match work {
-            Kind::Component => "a component with --handler",
-            Kind::Webhook => "a URL with --webhook",
-            Kind::Command => "a command after --",
-            Kind::Application => "--no-work",
+            Kind::Component => format!("a component with {}", configuration.called(&HANDLER)),
+            Kind::Webhook => format!("a URL with {}", configuration.called(&WEBHOOK)),
+            Kind::Command => format!("a command ({})", configuration.called(&COMMAND)),
+            Kind::Application => configuration.called(&NO_WORK),
         });
         let advice = match setting.is(&WEBHOOK_TIMEOUT) {
-            true => format!("leave it out, or use {}", TURN_TIMEOUT.option()),
+            true => format!("leave it out, or use {}", configuration.called(&TURN_TIMEOUT)),
             false => format!("leave it out, or give {}", give.collect::<Vec<_>>().join(", or ")),
         };
         configuration.complain_of_use(setting, &problem, &advice);
@@ -261,10 +261,13 @@ fn refuse(configuration: &mut Configuration, kind: Kind, settings: &[&'static Se
 /// Each turn is one POST.
 fn post(clock: &BootClock, configuration: &mut Configuration, output: LineSink) -> Option<Work> {
     if configuration.while_leading() {
+        let [every, command] = [&EVERY, &COMMAND].map(|setting| configuration.called(setting));
         configuration.complain_of_use(
             &WHILE_LEADING,
             "a webhook is one call for each turn, and does not last as long as the leadership",
-            "give a timer like --every 1m, or a program after -- instead of the webhook",
+            &format!(
+                "give a timer like {every} 1m, or a command ({command}) instead of the webhook"
+            ),
         );
     }
     let authorities = configuration.authorities_of(&WEBHOOK_CA_FILE);
@@ -273,7 +276,7 @@ fn post(clock: &BootClock, configuration: &mut Configuration, output: LineSink) 
     let repeats = configuration.settings.get(names::DELIVERY) == Some("at-least-once");
     let variables = variables_of_webhook(configuration);
     let handler = WebhookHandler::new(variables, authorities, repeats, Some(output), clock);
-    let handler = handler.map_err(|complaints| configuration.add_of_core(complaints)).ok();
+    let handler = handler.map_err(|complaints| configuration.add(complaints)).ok();
     let handler = handler.filter(|_| !unusable)?;
     let found = Found::Webhook { origin: handler.origin().to_owned() };
     Some(Work { handler: Box::new(handler), grace: None, found })

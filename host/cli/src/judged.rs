@@ -4,12 +4,12 @@ use super::candidacy::{Candidacy, Front};
 use super::configuration::Configuration;
 use super::engine;
 use super::log::Log;
+use super::settings::Elections;
 use super::settings::table::{COMMAND, HANDLER, LISTEN, NO_WORK};
-use super::settings::{Elections, Vocabulary};
 use super::supervisor::Link;
 use super::variables;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tenure::clock::BootClock;
 use tenure::egress::Authorities;
 use tenure::election::Election;
@@ -39,8 +39,6 @@ pub(super) struct Shared {
     component: ElectionComponent,
     /// For requests beside the steps of candidates: they share its connections.
     election: Election,
-    /// What settings are called, where that is the same for all.
-    vocabulary: OnceLock<Vocabulary>,
 }
 
 /// Binds the listener. With `beside`, a candidate with these settings may be running: what that would use already
@@ -88,7 +86,7 @@ impl Shared {
         let component = component.map_err(|error| error.to_string())?;
         let component = component.trusting(authorities.clone());
         let election = Election::new(Variables::new(), &clock).trusting(authorities);
-        Ok(Self { engine, clock, component, election, vocabulary: OnceLock::new() })
+        Ok(Self { engine, clock, component, election })
     }
 
     /// Judges the settings of one candidate, and loads its handler; none when there is something to complain about.
@@ -102,11 +100,8 @@ impl Shared {
         log: Log,
         front: Front,
     ) -> Result<Option<Candidacy>, String> {
-        let Self { engine, clock, component, election, vocabulary } = self;
-        let judged =
-            Candidacy::judge(engine, (component, election), clock, configuration, log, front)
-                .await?;
-        Ok(judged.map(|judged| judged.sharing(vocabulary)))
+        let Self { engine, clock, component, election } = self;
+        Candidacy::judge(engine, (component, election), clock, configuration, log, front).await
     }
 
     /// Judges those of all; none when there is something to complain about, which is added to `elections`.

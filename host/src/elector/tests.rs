@@ -78,14 +78,14 @@ async fn wrong_settings_are_complained_of_at_once() {
     let mut wrong = Settings { lease: Some(Duration::from_secs(5)), ..settings(&store, "a") };
     wrong.election = "tests".into();
     let error = Elector::new(wrong).unwrap_err();
-    assert!(error.source().is_some_and(|source| source.to_string().contains(names::LEASE)));
+    assert!(error.source().is_some_and(|source| source.to_string().contains("lease: ")));
     let NewElectorError::Settings(InvalidSettings(complaints)) = error else { panic!("{error}") };
-    let about: BTreeSet<_> = complaints.iter().map(|c| c.setting.as_str()).collect();
+    let about: BTreeSet<_> = complaints.iter().map(|c| c.setting.variable()).collect();
     assert_eq!(about, BTreeSet::from([names::ELECTION, names::LEASE]));
     // Jitter needs a timer.
     let jitter = Settings { jitter: Duration::from_secs(1), ..settings(&store, "a") };
     let InvalidSettings(complaints) = Elector::new(jitter).unwrap().start().unwrap_err();
-    assert_eq!(complaints[0].setting, names::JITTER);
+    assert_eq!(complaints[0].setting.variable(), names::JITTER);
 }
 
 #[tokio::test]

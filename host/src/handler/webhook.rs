@@ -24,7 +24,7 @@ use http_body_util::BodyExt;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tenure_core::{Complaint, Failure, FailureKind, format_duration};
+use tenure_core::{Complaint, Failure, FailureKind, SettingId, format_duration};
 use tenure_webhook::{Call, Credentials, Target, variable, wanted};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -65,7 +65,7 @@ impl WebhookHandler {
         let mut allow = AllowList::default();
         allow.allow(target.origin()).map_err(|_| {
             vec![Complaint {
-                setting: variable::URL.to_owned(),
+                setting: SettingId::of(variable::URL),
                 problem: "names a host that is neither a name nor an address".to_owned(),
                 advice: "write it like https://example.com/tick".to_owned(),
             }]

@@ -97,7 +97,7 @@ fn all_complaints_come_at_once() {
         ..Settings::new("report", Credential::ConnectionString(AZURITE.into()))
     };
     let complaints = read(&settings, Some(Schedule::Every(Duration::ZERO))).unwrap_err();
-    let mut wrong: Vec<_> = complaints.iter().map(|c| c.setting.as_str()).collect();
+    let mut wrong: Vec<_> = complaints.iter().map(|c| c.setting.variable()).collect();
     wrong.sort_unstable();
     assert_eq!(wrong, [names::ELECTION, names::EVERY, names::LEASE]);
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::time::Duration;
-use tenure_core::{Environment, Failover, Secret, Unreadable, format_duration};
+use tenure_core::{Environment, Failover, Secret, SettingId, Unreadable, format_duration};
 use zeroize::Zeroize;
 
 /// The names of the settings. The component judges the values, and knows the defaults.
@@ -192,8 +192,13 @@ impl Environment for Variables {
         match file.take(MOST + 1).read_to_string(&mut text) {
             Ok(size) if size as u64 <= MOST => Ok(text.into()),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Unreadable::Missing),
+            Err(error) if error.kind() == ErrorKind::IsADirectory => Err(Unreadable::Directory),
             _ => Err(Unreadable::NoText),
         }
+    }
+
+    fn called(&self, setting: SettingId, _about: SettingId) -> String {
+        setting.field()
     }
 }
 

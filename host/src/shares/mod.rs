@@ -39,6 +39,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use task::{AGAIN, Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task};
+use tenure_core::SettingId;
 use tenure_shares::{Pace, Sign};
 use tokio::runtime::Handle as Runtime;
 use tokio::time::timeout;
@@ -90,7 +91,7 @@ impl Shares {
         }
         if !(1..=MOST).contains(&count) {
             let problem = format!("work cannot be split into {count} shares");
-            complaints.push(complaint("shares", &problem, "split it into 1 to 100,000"));
+            complaints.push(complaint("TENURE_SHARES", &problem, "split it into 1 to 100,000"));
         }
         let member = match settings.name.clone() {
             Some(member) if complaints.is_empty() => member,
@@ -269,9 +270,9 @@ fn coordinating(settings: &Settings) -> Variables {
     Variables::from(settings.clone()).with(names::COORDINATES, "true")
 }
 
-fn complaint(setting: &str, problem: &str, advice: &str) -> Complaint {
+fn complaint(setting: &'static str, problem: &str, advice: &str) -> Complaint {
     Complaint {
-        setting: setting.to_owned(),
+        setting: SettingId::of(setting),
         problem: problem.to_owned(),
         advice: advice.to_owned(),
     }

@@ -2,11 +2,11 @@ use super::*;
 use crate::Elector;
 use crate::settings::Credential;
 
-fn complaints(settings: Settings, count: u32) -> Vec<String> {
+fn complaints(settings: Settings, count: u32) -> Vec<&'static str> {
     match Elector::new(settings).unwrap().shares(count) {
         Ok(_) => Vec::new(),
         Err(InvalidSettings(complaints)) => {
-            complaints.into_iter().map(|complaint| complaint.setting).collect()
+            complaints.into_iter().map(|complaint| complaint.setting.variable()).collect()
         }
     }
 }
@@ -17,7 +17,7 @@ fn all_complaints_come_at_once() {
     let settings = Settings::new("jobs/orders", credential());
     for count in [0, MOST + 1] {
         let told = complaints(settings.clone(), count);
-        assert_eq!(told, [names::NAME, "shares"], "{count}");
+        assert_eq!(told, [names::NAME, "TENURE_SHARES"], "{count}");
     }
     let mut settings = Settings::new("jobs/orders", credential());
     settings.name = Some("ada".to_owned());

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tenure::clock::{Clock, Reading};
 use tenure::contract::{
-    Complaint, Event, Failure, FailureKind, LEADER_HANDLER, Needs, Report, Request, Response,
-    State, response, to_http,
+    Event, Failure, FailureKind, LEADER_HANDLER, Needs, Report, Request, Response, State, response,
+    to_http,
 };
 use tenure::egress::{AllowList, Authorities};
 use tenure::engine::{Budget, Clients, Gate, driven, reach, through};
@@ -182,9 +182,14 @@ impl ElectionComponent {
         }
         let (answer,): (Result<types::Needs, Vec<types::Complaint>>,) =
             self.call(&self.functions.check, ()).await?;
-        let answer: Result<Needs, Vec<Complaint>> = answer.across();
-        let needs = answer.map_err(CheckError::Settings)?;
-        let allow = reach(&needs).map_err(|invalid| CheckError::Settings(invalid.0))?;
+        let sentence = |types::Complaint { setting, problem, advice }: &types::Complaint| {
+            format!("{setting}: {problem}; {advice}")
+        };
+        let refused =
+            |all: Vec<types::Complaint>| CheckError::Settings(all.iter().map(sentence).collect());
+        let needs: Needs = answer.map_err(refused)?.across();
+        let allow =
+            reach(&needs).map_err(|invalid| CheckError::Settings(vec![invalid.to_string()]))?;
         // A second check of the same settings needs the same.
         let _ = self.granted.set(self.gate(allow));
         Ok(needs)

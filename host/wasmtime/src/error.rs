@@ -1,6 +1,5 @@
 //! What can go wrong with the component itself.
 
-use tenure::contract::Complaint;
 use tenure::runner::ElectorError;
 use thiserror::Error;
 
@@ -40,9 +39,9 @@ impl EngineError {
 /// Why [`ElectionComponent::check`](super::ElectionComponent::check) did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CheckError {
-    /// The settings are wrong.
-    #[error("{}", Complaint::sentences(.0))]
-    Settings(Vec<Complaint>),
+    /// The settings are wrong: all complaints, each with the variable of its setting.
+    #[error("{}", .0.join(". "))]
+    Settings(Vec<String>),
     /// The component itself failed.
     #[error(transparent)]
     Component(#[from] ComponentError),

@@ -55,9 +55,8 @@ async fn all_complaints_come_at_once_and_without_a_secret() {
     let Err(CheckError::Settings(complaints)) = component.check().await else {
         panic!("the settings are wrong");
     };
-    let about: Vec<_> = complaints.iter().map(|complaint| complaint.setting.as_str()).collect();
     for setting in [names::ELECTION, names::LEASE, names::CONNECTION_STRING] {
-        assert!(about.contains(&setting), "{complaints:?}");
+        assert!(complaints.iter().any(|about| about.starts_with(setting)), "{complaints:?}");
     }
     assert!(!format!("{complaints:?}").contains("c2VjcmV0"));
     assert!(!format!("{component:?}").contains("c2VjcmV0"));

@@ -141,13 +141,16 @@ fn advice_speaks_of_options_to_who_uses_options() {
     let run = ["run", "jobs/a", "--handler", BEAT_HANDLER, "--every", "5s"];
     let output = tenure(&[&run[..], &["--max-attempts", "3"]].concat(), Some(&connection_string));
     let said = text(&output);
-    assert!(said.contains("set --delivery at-least-once") && !said.contains("TENURE_"), "{said}");
+    assert!(
+        said.contains("set --delivery to at-least-once") && !said.contains("TENURE_"),
+        "{said}"
+    );
     let run = ["run", "jobs/a", "--handler", BEAT_HANDLER];
     let zone = ["--cron", "CRON_TZ=Europe/Berlin 0 9 * * *"];
     let output = tenure(&[&run[..], &zone].concat(), Some(&connection_string));
     let said = text(&output);
     assert!(said.contains("a time zone stands before the fields"), "{said}");
-    assert!(said.contains("the zone by --time-zone"), "{said}");
+    assert!(said.contains("the zone in the setting time-zone"), "{said}");
 }
 
 #[cfg(unix)]

@@ -11,7 +11,7 @@ mod tests;
 
 pub(super) use files::files;
 
-use super::{Complaint, Reader, variable};
+use super::{Complaint, Reader, SettingId, variable};
 use files::file_of;
 use tenure_azure::account::{Account, is_account_name};
 use tenure_azure::credential::Credential;
@@ -258,7 +258,7 @@ impl Reader<'_> {
 
     fn complain_all<T>(&mut self, setting: &'static str, problems: Vec<Problem>) -> Option<T> {
         let complaints = problems.into_iter().map(|Problem { problem, advice }| Complaint {
-            setting: setting.into(),
+            setting: SettingId(setting),
             problem,
             advice,
         });
@@ -273,11 +273,8 @@ impl Reader<'_> {
     }
 
     fn note_missing(&mut self, name: &'static str) {
-        let of_file = file_of(name);
-        let said = self
-            .complaints
-            .iter()
-            .any(|complaint| complaint.setting == name || of_file == Some(&*complaint.setting));
+        let settings = [Some(name), file_of(name)];
+        let said = self.complaints.iter().any(|c| settings.contains(&Some(c.setting.variable())));
         if !said {
             let advice = "set it, or unset the other variables of this credential";
             self.complain(name, "is not set, and the credential needs it", advice);
@@ -311,7 +308,8 @@ impl Reader<'_> {
         if let (Some(name), Some(account)) = (self.given(variable::ACCOUNT), account)
             && name.trim() != account
         {
-            let problem = format!("is not the account in {setting}");
+            let problem =
+                format!("is not the account in {}", self.called(setting, variable::ACCOUNT));
             self.complain(variable::ACCOUNT, problem, "leave one of the two out");
         }
     }

@@ -7,7 +7,7 @@ use super::super::agenda::{Agenda, Missed};
 use super::super::slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone};
 use super::super::text::LONGEST_CRON;
 use super::super::timings::Timings;
-use super::{Reader, Settings, shown, variable};
+use super::{Complaint, QUOTED, Reader, SettingId, Settings, is_quoted, shown, variable};
 use tenure_azure::name::BlobName;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
@@ -45,7 +45,7 @@ impl Reader<'_> {
         let cron = self.cron();
         let both = [variable::EVERY, variable::CRON].map(|name| self.get(name).is_some());
         if both == [true; 2] {
-            let problem = format!("excludes {}", variable::EVERY);
+            let problem = format!("excludes {}", self.called(variable::EVERY, variable::CRON));
             self.complain(variable::CRON, problem, "choose one of the two for the timer");
         }
         let on_trigger = self.get(Settings::ON_TRIGGER).is_some_and(|value| value == "true");
@@ -78,7 +78,8 @@ impl Reader<'_> {
         ];
         for setting in of_timers {
             if self.get(setting).is_some() {
-                let problem = format!("needs a timer, and {SETTING} has none");
+                let problem =
+                    format!("needs a timer, and {} has none", self.called(SETTING, setting));
                 self.complain(setting, problem, "leave out one of the two");
             }
         }
@@ -109,6 +110,16 @@ impl Reader<'_> {
             self.complain(variable::CRON, problem, "use ranges and steps; it is kept in the blob");
             return None;
         }
+        // Manifests and files of variables hand quotation marks on.
+        if is_quoted(&text) {
+            let inside = shown(text.trim().trim_matches(['"', '\'']));
+            self.complaints.push(Complaint {
+                setting: SettingId(variable::CRON),
+                problem: QUOTED.into(),
+                advice: format!("write the fields alone: {inside}"),
+            });
+            return None;
+        }
         match Cron::parse(&text) {
             Ok(cron) => Some(Schedule::Cron(Box::new(cron), zone?)),
             Err(errors) => {
@@ -131,7 +142,8 @@ impl Reader<'_> {
         let Some(name) = self.get(variable::TIME_ZONE) else { return Some(Zone::UTC) };
         let name = name.trim();
         if self.get(variable::CRON).is_none() {
-            let problem = format!("is set without {}", variable::CRON);
+            let cron = self.called(variable::CRON, variable::TIME_ZONE);
+            let problem = format!("is set without {cron}");
             self.complain(variable::TIME_ZONE, problem, "leave it out; intervals have no zone");
         }
         let zone = Zone::named(name);
@@ -173,8 +185,9 @@ impl Reader<'_> {
             }
             Some("at-most-once") | None if attempts.is_some() => {
                 let problem = "is set, but each slot is tried once";
-                let advice = "leave it out, or set TENURE_DELIVERY=at-least-once";
-                self.complain(variable::MAX_ATTEMPTS, problem, advice);
+                let delivery = self.called(variable::DELIVERY, variable::MAX_ATTEMPTS);
+                let advice = format!("leave it out, or set {delivery} to at-least-once");
+                self.complain(variable::MAX_ATTEMPTS, problem, &advice);
             }
             Some("at-most-once") | None => {}
             Some(other) => {

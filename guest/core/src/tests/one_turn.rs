@@ -400,7 +400,10 @@ fn without_a_timer_an_invocation_has_no_use() {
         variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
     };
     let complaints = Settings::one_shot(get).unwrap_err();
-    assert_eq!(complaints.iter().map(|c| &*c.setting).collect::<Vec<_>>(), [variable::EVERY]);
+    assert_eq!(
+        complaints.iter().map(|c| c.setting.variable()).collect::<Vec<_>>(),
+        [variable::EVERY]
+    );
     assert!(Settings::read(get).is_ok());
 }
 
@@ -414,7 +417,8 @@ fn what_needs_a_candidate_that_lasts_is_refused() {
         _ => None,
     };
     let complaints = Settings::one_shot(get).unwrap_err();
-    let settings: Vec<_> = complaints.iter().map(|complaint| &*complaint.setting).collect();
+    let settings: Vec<_> =
+        complaints.iter().map(|complaint| complaint.setting.variable()).collect();
     assert_eq!(settings, [variable::MAX_TENURE]);
 }
 

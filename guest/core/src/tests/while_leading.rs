@@ -102,7 +102,8 @@ fn what_is_for_a_timer_is_refused_beside_it() {
         variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
     };
     let complaints = Settings::read(get).unwrap_err();
-    let settings: Vec<_> = complaints.iter().map(|complaint| &*complaint.setting).collect();
+    let settings: Vec<_> =
+        complaints.iter().map(|complaint| complaint.setting.variable()).collect();
     assert_eq!(settings, [variable::EVERY, variable::DELIVERY, variable::TURN_TIMEOUT]);
 }
 

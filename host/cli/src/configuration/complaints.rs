@@ -1,12 +1,11 @@
 //! What is wrong with settings, told of what people wrote.
 
 use super::Configuration;
-use crate::complaint::{BEFORE_A_COMMAND, Complaint, shown};
+use crate::complaint::{BEFORE_A_COMMAND, Complaint};
 use crate::settings::setting::{Kind, Setting};
 use crate::settings::table::{COMMAND, CONNECTION_STRING_FILE};
 use crate::settings::{Source, Value};
 use std::path::Path;
-use tenure::contract;
 use tenure::settings::names;
 use tenure_core::Zone;
 use windows_timezones::WindowsTimezone;
@@ -30,10 +29,14 @@ impl Configuration {
         self.complain_at(source, problem, advice);
     }
 
-    /// Complains of what is somewhere. Texts of the program name options.
+    /// Complains of what is somewhere.
     pub(crate) fn complain_at(&mut self, source: String, problem: &str, advice: &str) {
-        let [problem, advice] = [problem, advice].map(|text| self.given.in_their_words(text, None));
-        self.complaints.push(Complaint { source, problem, advice });
+        self.complaints.push(Complaint::new(source, problem, advice));
+    }
+
+    /// What a text of this program calls a setting.
+    pub(crate) fn called(&self, setting: &Setting) -> String {
+        self.given.called(setting, None)
     }
 
     /// Complains of written values that say nothing, or are a secret where a file of it is meant.
@@ -68,36 +71,26 @@ impl Configuration {
         }
     }
 
-    /// Adds what the component complains about.
-    pub(crate) fn add(&mut self, complaints: Vec<contract::Complaint>) {
-        for contract::Complaint { setting: variable, problem, advice } in complaints {
-            let setting = self.given.of_variable(&variable);
+    /// Adds the complaints of the election.
+    pub(crate) fn add(&mut self, complaints: Vec<tenure_core::Complaint>) {
+        for tenure_core::Complaint { setting: id, problem, advice } in complaints {
+            let variable = id.variable();
+            let setting = self.given.of_variable(variable);
             let value = setting.and_then(|setting| self.given.get(setting));
             if value.is_some_and(is_told_already) {
                 continue;
             }
             let source = match (value, setting) {
                 (Some(value), _) if !value.is_by_variable() => value.told(),
-                (None, Some(setting)) if self.settings.get(&variable).is_none() => {
+                (None, Some(setting)) if self.settings.get(variable).is_none() => {
                     match self.given.told_missing(setting) {
                         Some(source) => source,
                         None => continue,
                     }
                 }
-                _ => variable.clone(),
+                _ => variable.to_owned(),
             };
-            // The component cannot know why it does not see a file.
-            let file = self.settings.get(&variable).filter(|_| problem.starts_with("the file "));
-            let unopened = file.and_then(|file| unopened(Path::new(file.trim())));
-            let (problem, advice) = unopened.unwrap_or((problem, advice));
-            let (problem, advice) = match quoted(&variable, self.settings.get(&variable)) {
-                Some(advice) => (
-                    "the quotes are part of the value, since no shell removes them here".to_owned(),
-                    advice,
-                ),
-                None => (problem, advice),
-            };
-            let zone = self.settings.get(&variable).filter(|_| variable == names::TIME_ZONE);
+            let zone = self.settings.get(variable).filter(|_| variable == names::TIME_ZONE);
             let mut advice = zone.and_then(iana_name).unwrap_or(advice);
             let is_argument = variable == names::ELECTION
                 && value.is_some_and(|value| value.source == Source::CommandLine);
@@ -107,9 +100,28 @@ impl Configuration {
             {
                 advice = format!("{advice}; if it is a command, {BEFORE_A_COMMAND}");
             }
-            let problem = self.given.in_their_words(&problem, value);
-            let advice = self.given.in_their_words(&advice, value);
             self.complaints.push(Complaint { source, problem, advice });
+        }
+    }
+
+    /// Adds what the election component refuses although it is right in itself: what the component cannot reach.
+    pub(crate) fn refused(&mut self, complaints: &[String]) {
+        let secrets = self.given.table.iter().copied().filter(|setting| setting.component);
+        let unopened = secrets.filter(|setting| {
+            setting.kind == Kind::File
+                && self.settings.get(setting.variable).is_some_and(is_in_root)
+        });
+        let unopened = unopened.collect::<Vec<_>>();
+        for setting in &unopened {
+            let problem =
+                "the file is directly in the root directory, which is not opened to the component";
+            self.complain(setting, problem, "move it into a directory of its own");
+        }
+        if unopened.is_empty() {
+            let advice = "use this program with the election component that it came with";
+            for complaint in complaints {
+                self.complain_at("the election component".to_owned(), complaint, advice);
+            }
         }
     }
 }
@@ -123,14 +135,6 @@ fn is_told_already(value: &Value) -> bool {
     !value.is_by_variable() && !several && (value.is_blank() || secret)
 }
 
-/// What to write instead of a cron expression with quotes around it, as manifests and files of variables hand it on.
-fn quoted(variable: &str, value: Option<&str>) -> Option<String> {
-    let value = value.filter(|_| variable == names::CRON)?.trim();
-    let inside =
-        ['\'', '"'].into_iter().find_map(|quote| value.strip_prefix(quote)?.strip_suffix(quote));
-    Some(format!("write the fields alone: {}", shown(inside?)))
-}
-
 /// The advice for a time zone by the name that Windows gives it.
 fn iana_name(zone: &str) -> Option<String> {
     let windows: WindowsTimezone = zone.trim().parse().ok()?;
@@ -138,19 +142,10 @@ fn iana_name(zone: &str) -> Option<String> {
     Some(format!("that is its name on Windows; write {name}"))
 }
 
-/// Why the component is not given a file, and what to do; none when it is not the path's fault.
-fn unopened(path: &Path) -> Option<(String, String)> {
-    let in_root = path.parent().is_none_or(|parent| parent.parent().is_none() && parent.has_root());
-    let (problem, advice) = match std::fs::metadata(path) {
-        Ok(known) if known.is_dir() => ("is a directory".to_owned(), "name the file in it"),
-        Err(error) if in_root => (format!("cannot be read: {error}"), "check the path"),
-        Ok(_) if in_root => (
-            "is directly in the root directory, which is not opened to the component".to_owned(),
-            "move it into a directory of its own",
-        ),
-        _ => return None,
-    };
-    Some((format!("the file {} {problem}", shown(&path.to_string_lossy())), advice.to_owned()))
+/// Whether a file lies directly in the root directory.
+fn is_in_root(file: &str) -> bool {
+    let parent = Path::new(file.trim()).parent();
+    parent.is_some_and(|parent| parent.has_root() && parent.parent().is_none())
 }
 
 #[cfg(test)]
@@ -171,25 +166,6 @@ mod zones {
         }
         for other in ["", "Europe/Bonn", "CEST"] {
             assert_eq!(iana_name(other), None, "{other}");
-        }
-    }
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn why_a_file_is_not_opened_is_told_as_this_system_does() {
-        for (path, words) in [
-            ("/no-such-file", Some("cannot be read: No such file")),
-            ("/", Some("is a directory")),
-            ("/tmp", Some("is a directory")),
-            ("/no/such/file", None),
-        ] {
-            let told = unopened(Path::new(path)).map(|(problem, _)| problem);
-            assert_eq!(told.is_some(), words.is_some(), "{path}: {told:?}");
-            assert!(words.is_none_or(|words| told.as_ref().unwrap().contains(words)), "{told:?}");
         }
     }
 }

@@ -64,7 +64,8 @@ impl Configuration {
         // A variable may be set for others.
         if self.given.is_written(&LISTEN_HOST) {
             let problem = "this needs a listener, and there is none";
-            self.complain_of_use(&LISTEN_HOST, problem, "add --listen, or leave it out");
+            let advice = format!("add {}, or leave it out", self.called(&LISTEN));
+            self.complain_of_use(&LISTEN_HOST, problem, &advice);
         }
     }
 

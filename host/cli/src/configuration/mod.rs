@@ -36,7 +36,7 @@ use tenure::election::Election;
 use tenure::program::command::{Attached, NotRunnable};
 use tenure::settings::{InvalidSettings, Variables, default_name, names};
 use tenure::shares::Part;
-use tenure_core::Zone;
+use tenure_core::{Settings, Zone};
 
 /// Settings of turns, which make sense together with a timer only.
 const TURNS: [&Setting; 5] = [&TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED];
@@ -119,14 +119,16 @@ impl Configuration {
             if self.given.is_written(setting) {
                 let problem = "without work there are no turns: the application may act for as long as this \
                                candidate leads";
-                self.complain_of_use(setting, problem, "leave it out, or leave out --no-work");
+                let advice = format!("leave it out, or leave out {}", self.called(&NO_WORK));
+                self.complain_of_use(setting, problem, &advice);
             }
         }
         self.clear(&OF_TURNS);
         self.settings.set(names::WHILE_LEADING, "true");
         if self.given.text(&LISTEN).is_none() {
             let problem = "the application needs a listener to ask, and there is none";
-            self.complain_of_use(&NO_WORK, problem, "add --listen, like --listen 127.0.0.1:8080");
+            let advice = format!("set {}, to 127.0.0.1:8080 for example", self.called(&LISTEN));
+            self.complain_of_use(&NO_WORK, problem, &advice);
         }
     }
 
@@ -229,18 +231,23 @@ impl Configuration {
     ///
     /// The exit code, once it was written what is wrong with the settings.
     pub(super) fn election_of_operator(&mut self, clock: &BootClock) -> Result<Election, ExitCode> {
-        let election = self.reach(&Election::new(Variables::new(), clock));
+        let (election, _) = self.reach(&Election::new(Variables::new(), clock));
         if self.complaints.is_empty() { Ok(election) } else { Err(refuse(&self.complaints)) }
     }
 
-    /// Returns the election with these settings, over the connections of `shared`. Adds what is wrong with the settings.
-    pub(super) fn reach(&mut self, shared: &Election) -> Election {
+    /// Returns the election with these settings, over the connections of `shared`, and the settings as it reads them. Adds
+    /// what is wrong with them.
+    pub(super) fn reach(&mut self, shared: &Election) -> (Election, Option<Settings>) {
         let election = shared.with_settings(self.settings.clone());
         let election = election.trusting(self.authorities.clone());
-        if let Err(InvalidSettings(complaints)) = election.check() {
-            self.add(complaints);
-        }
-        election
+        let read = self.read().filter(|_| match election.check() {
+            Ok(_) => true,
+            Err(InvalidSettings(complaints)) => {
+                self.add(complaints);
+                false
+            }
+        });
+        (election, read)
     }
 
     /// Hands to the component what options and the file say for it. Variables it has already.

@@ -1,68 +1,53 @@
-//! The settings as the election component reads them, for what this program says of them itself.
+//! The settings as the election reads them, for what this program says of them itself.
 
 use super::Configuration;
+use crate::settings::Given;
 use chrono::{DateTime, Utc};
-use std::fs::File;
-use std::io::{ErrorKind, Read as _};
-use tenure::contract::Complaint;
 use tenure::settings::Variables;
 use tenure_azure::credential::Credential;
 use tenure_azure::secret::Secret;
-use tenure_core::{Environment, Settings, Unreadable};
-
-/// No secret is larger.
-const SECRET: u64 = 64 * 1024;
+use tenure_core::{Environment, SettingId, Settings, Unreadable};
 
 impl Configuration {
-    /// What the component would read; none where something is wrong, which is added to the complaints.
+    /// Reads and judges the settings of the election; none where something is wrong, which is added to the complaints.
     pub(crate) fn read(&mut self) -> Option<Settings> {
-        match Settings::read(&Here(&self.settings)) {
-            Ok(settings) => Some(settings),
-            Err(complaints) => {
-                self.add_of_core(complaints);
-                None
-            }
-        }
-    }
-
-    /// Adds what the core complains about.
-    pub(crate) fn add_of_core(&mut self, complaints: Vec<tenure_core::Complaint>) {
-        let complaint = |tenure_core::Complaint { setting, problem, advice }| Complaint {
-            setting: setting.to_owned(),
-            problem,
-            advice,
-        };
-        self.add(complaints.into_iter().map(complaint).collect());
+        let read = Settings::read_from(&Here { settings: &self.settings, given: &self.given });
+        read.map_err(|complaints| self.add(complaints)).ok()
     }
 }
 
 /// When the shared access signature of these settings expires, as they and their files are at this moment; none
 /// for any other credential.
 pub(crate) fn expiry(settings: &Variables) -> Option<DateTime<Utc>> {
-    match Settings::read(&Here(settings)).ok()?.account.credential() {
+    match Settings::read_from(settings).ok()?.account.credential() {
         Credential::Sas(sas) => sas.bounds().1,
         _ => None,
     }
 }
 
-/// Settings and the files that they name, as this process finds them.
-struct Here<'s>(&'s Variables);
+/// Settings and the files that they name, as this process finds them. Texts call a setting as it was given.
+struct Here<'s> {
+    settings: &'s Variables,
+    given: &'s Given,
+}
 
-impl Environment for &Here<'_> {
+impl Environment for Here<'_> {
     fn variable(&self, name: &str) -> Option<String> {
-        self.0.get(name).map(str::to_owned)
+        self.settings.variable(name)
     }
 
     fn file(&self, path: &str) -> Result<Secret, Unreadable> {
-        let mut text = String::new();
-        let read =
-            File::open(path).and_then(|file| file.take(SECRET + 1).read_to_string(&mut text));
-        match read.map_err(|error| error.kind()) {
-            Ok(_) if text.len() as u64 <= SECRET => Ok(text.into()),
-            Ok(_) | Err(ErrorKind::InvalidData | ErrorKind::IsADirectory) => {
-                Err(Unreadable::NoText)
+        self.settings.file(path)
+    }
+
+    fn called(&self, setting: SettingId, about: SettingId) -> String {
+        let row = |id: SettingId| self.given.of_variable(id.variable());
+        match row(setting) {
+            Some(row_of_it) => {
+                let about = row(about).and_then(|about| self.given.get(about));
+                self.given.called(row_of_it, about)
             }
-            Err(_) => Err(Unreadable::Missing),
+            None => setting.variable().to_owned(),
         }
     }
 }

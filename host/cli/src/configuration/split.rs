@@ -44,7 +44,8 @@ impl Configuration {
                 // A variable may be set for others.
                 if self.given.is_written(setting) {
                     let problem = "this is only for work that is split";
-                    self.complain_of_use(setting, problem, "add --shares, or leave it out");
+                    let advice = format!("add {}, or leave it out", self.called(&SHARES));
+                    self.complain_of_use(setting, problem, &advice);
                 }
             }
             return;
@@ -58,11 +59,14 @@ impl Configuration {
         }
         if self.given.is_on(&NO_WORK) {
             let problem = "shares are for work that Tenure runs, not for an application that asks";
-            self.complain_of_use(&SHARES, problem, "leave out --no-work, or leave out --shares");
+            let [no_work, shares] = [&NO_WORK, &SHARES].map(|setting| self.called(setting));
+            let advice = format!("leave out {no_work}, or leave out {shares}");
+            self.complain_of_use(&SHARES, problem, &advice);
         }
         if self.given.is_written(&MAX_TENURE) {
             let problem = "only the plan decides who holds a share";
-            self.complain_of_use(&MAX_TENURE, problem, "leave it out, or leave out --shares");
+            let advice = format!("leave it out, or leave out {}", self.called(&SHARES));
+            self.complain_of_use(&MAX_TENURE, problem, &advice);
         }
         self.clear(&[&MAX_TENURE]);
         self.split = count.map(|count| Split { count, capacity: capacity.unwrap_or(1), most });

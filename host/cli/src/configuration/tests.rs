@@ -7,7 +7,7 @@ use crate::settings::table::{
 };
 use std::path::Path;
 use std::time::Duration;
-use tenure::contract;
+use tenure_core::SettingId;
 
 /// Settings of a command as these arguments give them, and nobody complained yet.
 fn of_command(command: &str, arguments: &[&str]) -> Configuration {
@@ -27,9 +27,9 @@ fn sources(configuration: &Configuration) -> Vec<&str> {
     configuration.complaints.iter().map(|complaint| complaint.source.as_str()).collect()
 }
 
-fn complaint(setting: &str) -> contract::Complaint {
-    contract::Complaint {
-        setting: setting.to_owned(),
+fn complaint(setting: &'static str) -> tenure_core::Complaint {
+    tenure_core::Complaint {
+        setting: SettingId::of(setting),
         problem: "wrong".to_owned(),
         advice: "mend it".to_owned(),
     }
@@ -58,29 +58,17 @@ fn a_complaint_names_where_the_value_came_from() {
     );
 }
 
-/// What the component says of these, given as options and as variables.
+/// The complaints about these, given as options and as variables.
 fn told(options: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
     let mut configuration = given(options);
     for (name, value) in variables {
         configuration.settings.set(name, *value);
     }
-    let settings = configuration.settings.clone();
-    let read = tenure_core::Settings::read(|name: &str| match name {
-        names::ELECTION => Some("any/any".to_owned()),
-        names::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_owned()),
-        _ => settings.get(name).map(str::to_owned),
-    });
-    configuration.add(read.err().unwrap_or_default().into_iter().map(of_component).collect());
+    configuration.settings.set(names::ELECTION, "any/any");
+    configuration.settings.set(names::CONNECTION_STRING, "UseDevelopmentStorage=true");
+    configuration.read();
     let told = configuration.complaints.iter().map(|c| format!("{}: {}", c.source, c.problem));
     told.collect()
-}
-
-fn of_component(complaint: tenure_core::Complaint) -> contract::Complaint {
-    contract::Complaint {
-        setting: complaint.setting.to_owned(),
-        problem: complaint.problem,
-        advice: complaint.advice,
-    }
 }
 
 #[test]

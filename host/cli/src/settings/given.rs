@@ -6,10 +6,9 @@ use super::parse::{Content, Section};
 use super::setting::{Kind, Scope, Setting};
 use super::source::Word;
 use super::table::{ADDRESS, ALLOW_HOST, CA_FILE, FOR_EACH, FOR_EACH_FILE, LISTEN, LISTEN_HOST};
-use crate::complaint::{reworded, shown, shown_address};
+use crate::complaint::{shown, shown_address};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// What stands for a name in settings of elections that are of one kind.
 pub(super) const EACH: &str = "{each}";
@@ -250,17 +249,11 @@ impl Given {
         self.get(setting).is_some_and(|value| !value.is_by_variable())
     }
 
-    /// The setting that a variable says, or an option with its dashes.
-    fn named(&self, word: &str) -> Option<&'static Setting> {
-        let is_named = |setting: &&&'static Setting| match word.strip_prefix("--") {
-            Some(name) => setting.name == name && setting.is_option_of(&self.command),
-            None => setting.variables().any(|variable| variable == word),
-        };
-        self.table.iter().find(is_named).copied()
-    }
-
+    /// The setting that a variable says.
     pub(crate) fn of_variable(&self, variable: &str) -> Option<&'static Setting> {
-        self.named(variable).filter(|_| !variable.starts_with('-'))
+        let is_said =
+            |setting: &&&'static Setting| setting.variables().any(|known| known == variable);
+        self.table.iter().find(is_said).copied()
     }
 
     /// Where it could be said that nobody says: `CONTAINER/BLOB, or TENURE_ELECTION`. None where it is said in a way
@@ -284,68 +277,19 @@ impl Given {
         Some(variable.map_or(name.clone(), |variable| format!("{name}, or {variable}")))
     }
 
-    /// A text that names settings by options or variables, for whoever wrote `about`: those that an option gives
-    /// go by their options, those of the file by their keys. What is set nowhere goes by what the others are.
-    pub(crate) fn in_their_words(&self, text: &str, about: Option<&Value>) -> String {
-        let by_variable = about.is_none_or(Value::is_by_variable);
-        reworded(text, |word| {
-            let (name, value) = word.split_once('=').map_or((word, None), |(n, v)| (n, Some(v)));
-            let setting = self.named(name)?;
-            let by = match self.get(setting) {
-                Some(value) => value.source.clone(),
-                // Whoever sets variables is not told of options.
-                None if by_variable && !name.starts_with('-') => return None,
-                None => self.habit(),
-            };
-            Some(match (by, value) {
-                (Source::Variable(_), _) if !name.starts_with('-') => return None,
-                (Source::Variable(variable), _) => variable.to_owned(),
-                (Source::CommandLine, _) if !setting.is_option_of(&self.command) => return None,
-                (Source::CommandLine, None) => setting.option(),
-                (Source::CommandLine, Some(value)) => {
-                    format!("{} {value}", setting.option())
-                }
-                (Source::Election(_) | Source::Defaults(_), _) if !setting.is_key() => return None,
-                (_, None) => setting.name.to_owned(),
-                (_, Some(value)) => format!("{} = \"{value}\"", setting.name),
-            })
-        })
-    }
-
-    /// How settings of this election are written: in the file, where there is one.
-    fn habit(&self) -> Source {
-        match self.file {
-            Some(_) => Source::Defaults(String::new()),
-            None => Source::CommandLine,
+    /// What a text calls a setting: the option, the key of the file or the variable that it was given by. One that was not
+    /// given goes by its variable in a text about a variable, otherwise as the settings of this election are written.
+    pub(crate) fn called(&self, setting: &Setting, about: Option<&Value>) -> String {
+        let by_variable =
+            || about.is_some_and(Value::is_by_variable) && !setting.variable.is_empty();
+        match self.get(setting).map(|value| &value.source) {
+            Some(Source::Variable(variable)) => (*variable).to_owned(),
+            None if by_variable() => setting.variable.to_owned(),
+            Some(Source::Election(_) | Source::Defaults(_)) => setting.name.to_owned(),
+            None if self.file.is_some() && setting.is_key() => setting.name.to_owned(),
+            _ if setting.is_option_of(&self.command) => setting.option(),
+            _ => setting.variable.to_owned(),
         }
-    }
-
-    /// What problems of a running candidate call settings, for its log.
-    pub(crate) fn vocabulary(&self) -> Vocabulary {
-        let written = self.values().find(|value| !value.is_by_variable());
-        let variables = self.table.iter().flat_map(|setting| setting.variables());
-        let word = |variable| {
-            let word = self.in_their_words(variable, Some(written?));
-            (word != variable).then_some((variable, word))
-        };
-        Vocabulary(variables.filter_map(word).collect())
-    }
-}
-
-/// Options or keys by the variables that say the same. Clones are one.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Vocabulary(Arc<[(&'static str, String)]>);
-
-impl Vocabulary {
-    /// Takes the place of another one that says the same, as those of all elections of a file mostly do.
-    pub(crate) fn or_same(self, other: &Self) -> Self {
-        if self == *other { other.clone() } else { self }
-    }
-
-    /// A text of the component's, which knows variables only, in the words of those who set them.
-    pub(crate) fn translate(&self, text: &str) -> String {
-        let other = |word: &str| self.0.iter().find(|(variable, _)| *variable == word);
-        reworded(text, |word| other(word).map(|(_, other)| other.clone()))
     }
 }
 

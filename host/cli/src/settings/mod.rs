@@ -20,7 +20,7 @@ pub(crate) mod table;
 mod tests;
 
 pub(crate) use elections::Elections;
-pub(crate) use given::{Given, Source, Value, Vocabulary};
+pub(crate) use given::{Given, Source, Value};
 pub(crate) use options::{CommandLine, WIDEST, described, with_options};
 pub(crate) use pattern::Pattern;
 

@@ -44,7 +44,7 @@ impl Subjects {
         let (mut each, mut interval) = (Vec::new(), None);
         for given in std::mem::take(&mut elections.given) {
             let mut configuration = Configuration::of_look(given);
-            let reached = Arc::new(configuration.reach(&shared));
+            let reached = Arc::new(configuration.reach(&shared).0);
             interval = configuration.duration(&INTERVAL);
             elections.complain(std::mem::take(&mut configuration.complaints));
             each.push(Subject { election: configuration.election(), configuration, reached });

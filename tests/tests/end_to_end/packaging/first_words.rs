@@ -38,7 +38,7 @@ fn what_was_mistyped_is_told_with_what_to_write() {
     for advice in [
         "write 127.0.0.1:3000 (or",
         "TENURE_HANDLER\n    this setting has no variable",
-        "TENURE_CRON\n    the quotes are part of the value",
+        "TENURE_CRON\n    the value is in quotation marks",
         "write the fields alone: 0 3 * * *",
         "did you mean TENURE_LEASE?",
         "/nowhere.wasm",

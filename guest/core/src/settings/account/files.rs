@@ -1,6 +1,6 @@
 //! Secrets from variables, and from files that variables name.
 
-use super::super::{Reader, variable};
+use super::super::{Complaint, Reader, SettingId, variable};
 use crate::environment::{SecretFile, read_secret};
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
@@ -36,7 +36,7 @@ impl Reader<'_> {
             return given.and_then(|text| self.unquoted(name, text.trim().into()));
         };
         if given.is_some() {
-            let problem = format!("excludes {name}");
+            let problem = format!("excludes {}", self.called(name, file_name));
             self.complain(file_name, problem, "keep one of the two");
         }
         let text = self.file(file_name, path)?;
@@ -46,7 +46,11 @@ impl Reader<'_> {
     /// No secret is in quotation marks.
     fn unquoted(&mut self, name: &'static str, secret: Secret) -> Option<Secret> {
         if is_quoted(secret.reveal()) {
-            self.complain(name, QUOTED, QUOTED_ADVICE);
+            self.complaints.push(Complaint {
+                setting: SettingId(name),
+                problem: QUOTED.into(),
+                advice: QUOTED_ADVICE.into(),
+            });
             return None;
         }
         Some(secret)

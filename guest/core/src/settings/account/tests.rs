@@ -22,11 +22,11 @@ fn needs(pairs: &[(&str, &str)]) -> Needs {
     settings.needs(DateTime::UNIX_EPOCH)
 }
 
-fn complaints(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+fn complaints(pairs: &[(&str, &str)]) -> Vec<(&'static str, String)> {
     let complaints = read(pairs).err().unwrap_or_else(|| panic!("{pairs:?}: no complaint"));
     let printed = format!("{complaints:?}");
     assert!(!printed.contains("c2VjcmV0"), "{printed}");
-    complaints.into_iter().map(|c| (c.setting, c.problem)).collect()
+    complaints.into_iter().map(|c| (c.setting.variable(), c.problem)).collect()
 }
 
 const ACCOUNT: (&str, &str) = (variable::ACCOUNT, "tenure");
@@ -298,7 +298,7 @@ proptest! {
 #[test]
 fn what_nobody_set_is_not_complained_of() {
     let told = complaints(&[APPLICATION[0], APPLICATION[1], (variable::CLIENT_SECRET, "s")]);
-    let about: Vec<_> = told.iter().map(|(name, _)| name.as_str()).collect();
+    let about: Vec<_> = told.iter().map(|(name, _)| *name).collect();
     assert_eq!(about, [variable::ACCOUNT], "{told:?}");
 }
 
@@ -328,7 +328,7 @@ fn quotation_marks_around_a_value_are_named() {
     ] {
         let found = complaints(&[(setting, &value), (variable::ACCOUNT, "tenure")]);
         let [(name, problem)] = found.as_slice() else { panic!("{setting}: {found:?}") };
-        assert_eq!((name.as_str(), problem.as_str()), (setting, "the value is in quotation marks"));
+        assert_eq!((*name, problem.as_str()), (setting, "the value is in quotation marks"));
     }
     // Another reason is possible, and is named first.
     for (setting, value, reason) in [
@@ -350,7 +350,7 @@ fn a_quotation_mark_at_the_beginning_alone_is_part_of_a_value() {
     for value in [long.as_str(), "\"A\" b\u{7}", "'a\u{7}\""] {
         let found = complaints(&[(variable::NAME, value), (variable::CONNECTION_STRING, STRING)]);
         let [(name, problem)] = found.as_slice() else { panic!("{value}: {found:?}") };
-        assert_eq!(name, variable::NAME);
+        assert_eq!(*name, variable::NAME);
         assert!(
             problem.starts_with("has 1028 bytes") || problem == "holds control characters",
             "{problem}"

@@ -119,7 +119,7 @@ impl Cron {
                 position: zone.position,
                 piece: zone.text.into(),
                 problem: "a time zone stands before the fields".into(),
-                expected: "the fields alone, and the zone by TENURE_TIME_ZONE",
+                expected: "the fields alone, and the zone in the setting time-zone",
             }]);
         }
         let (second, rest) = match fields.as_slice() {

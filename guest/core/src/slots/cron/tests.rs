@@ -35,7 +35,7 @@ fn a_zone_of_other_crons_is_told_where_it_belongs() {
         let zone = text.split(' ').next().unwrap();
         let problem = format!("{zone}|a time zone stands before the fields");
         assert_eq!(complaint(text), [(1, problem)]);
-        assert!(Cron::parse(text).unwrap_err()[0].expected.contains("TENURE_TIME_ZONE"));
+        assert!(Cron::parse(text).unwrap_err()[0].expected.contains("time-zone"));
     }
 }
 

@@ -1,5 +1,7 @@
 use super::super::source::Source as File;
-use super::super::table::{ALLOW_HOST, COMMAND, EVERY, LEASE, MARGIN, TABLE, TIME_ZONE, WEBHOOK};
+use super::super::table::{
+    ALLOW_HOST, COMMAND, DELIVERY, EVERY, KEY, LEASE, LISTEN, MARGIN, TABLE, WEBHOOK,
+};
 use super::super::{CommandLine, parse};
 use super::*;
 use crate::args::program;
@@ -48,50 +50,23 @@ fn what_is_missing_is_told_where_it_could_be_said() {
 }
 
 #[test]
-fn texts_speak_as_people_wrote() {
-    let text = "leave it out, or set TENURE_DELIVERY=at-least-once; raise TENURE_LEASE.";
-    let words = |given: &Given, about: &Setting| given.in_their_words(text, given.get(about));
+fn a_text_calls_a_setting_as_it_was_given() {
+    let called = |given: &Given, about: &Setting| {
+        [&DELIVERY, &LEASE].map(|setting| given.called(setting, given.get(about)))
+    };
     let by_option = given(&["--margin", "3s"], &[], "");
-    assert_eq!(
-        words(&by_option, &MARGIN),
-        "leave it out, or set --delivery at-least-once; raise --lease."
-    );
-    // What is set by a variable goes by its name, and all does for who sets variables.
+    assert_eq!(called(&by_option, &MARGIN), ["--delivery", "--lease"]);
     let mixed = given(&["--margin", "3s"], &["TENURE_LEASE"], "");
-    assert_eq!(
-        words(&mixed, &MARGIN),
-        "leave it out, or set --delivery at-least-once; raise TENURE_LEASE."
-    );
+    assert_eq!(called(&mixed, &MARGIN), ["--delivery", "TENURE_LEASE"]);
+    // All settings go by their variables to who sets variables.
     let by_variable = given(&[], &["TENURE_MARGIN"], "");
-    assert_eq!(words(&by_variable, &MARGIN), text);
+    assert_eq!(called(&by_variable, &MARGIN), ["TENURE_DELIVERY", "TENURE_LEASE"]);
     let in_file = given(&[], &[], "margin = \"3s\"");
-    assert_eq!(
-        words(&in_file, &MARGIN),
-        "leave it out, or set delivery = \"at-least-once\"; raise lease."
-    );
-    // Texts of the program name options.
-    let advice = "add --listen, or leave it out";
-    assert_eq!(in_file.in_their_words(advice, None), "add listen, or leave it out");
-    assert_eq!(by_option.in_their_words(advice, None), advice);
-    let set = given(&[], &["TENURE_LISTEN"], "");
-    assert_eq!(set.in_their_words(advice, None), "add TENURE_LISTEN, or leave it out");
-}
-
-#[test]
-fn problems_of_a_candidate_speak_so_too() {
-    let problem = "find out what it waits for, or raise TENURE_TURN_TIMEOUT";
-    let translated = |given: &Given| given.vocabulary().translate(problem);
-    let by_option = given(&["--turn-timeout", "5s"], &[], "");
-    assert_eq!(translated(&by_option), problem.replace("TENURE_TURN_TIMEOUT", "--turn-timeout"));
-    let in_file = given(&[], &[], "turn-timeout = \"5s\"");
-    assert_eq!(translated(&in_file), problem.replace("TENURE_TURN_TIMEOUT", "turn-timeout"));
-    assert_eq!(translated(&given(&[], &["TENURE_TURN_TIMEOUT"], "")), problem);
-}
-
-#[test]
-fn a_problem_names_another_setting_as_it_was_given() {
-    let problem = "is set without TENURE_CRON";
-    let by_option = given(&["--time-zone", "UTC"], &[], "");
-    let zone = by_option.get(&TIME_ZONE);
-    assert_eq!(by_option.in_their_words(problem, zone), "is set without --cron");
+    assert_eq!(called(&in_file, &MARGIN), ["delivery", "lease"]);
+    // A text that is about no value.
+    assert_eq!(in_file.called(&LISTEN, None), "listen");
+    assert_eq!(by_option.called(&LISTEN, None), "--listen");
+    assert_eq!(given(&[], &["TENURE_LISTEN"], "").called(&LISTEN, None), "TENURE_LISTEN");
+    assert_eq!(by_option.called(&COMMAND, None), "-- …");
+    assert_eq!(by_option.called(&KEY, None), "AZURE_STORAGE_KEY_FILE");
 }

@@ -28,7 +28,8 @@ fn read(setting: &Setting, value: Option<&str>) -> Result<String, Vec<Complaint>
 
 /// Whether a value is refused for itself, and not for others.
 fn is_refused(setting: &Setting, value: &str) -> bool {
-    let of_range = |c: &Complaint| c.setting == setting.variable && !c.problem.contains("exceed");
+    let of_range =
+        |c: &Complaint| c.setting.variable() == setting.variable && !c.problem.contains("exceed");
     read(setting, Some(value)).is_err_and(|complaints| complaints.iter().any(of_range))
 }
 
