@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tenure::clock::{BootClock, Clock};
-use tenure::contract::{Event as Word, Leadership, Report, Role, State, Timestamp};
-use tenure::egress::AllowList;
+use tenure::Event;
+use tenure::Lease;
+use tenure::engine::AllowList;
+use tenure::engine::{BootClock, Clock};
+use tenure::engine::{Elector, ElectorError, Runner};
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
-use tenure::runner::{Elector, ElectorError, Event, Runner};
-use tenure::{Lease, contract};
+use tenure_core::{Event as Word, Leadership, Report, Role, State, Timestamp};
 use tenure_tests::UNRULY_HANDLER;
 use tenure_wasmtime::{ComponentHandler, Engine, Options};
 
@@ -110,7 +111,7 @@ impl Elector for Script {
         word: Option<Word>,
     ) -> Result<Report, ElectorError> {
         let valid_for = self.lasts;
-        let turn = contract::Turn {
+        let turn = tenure_core::Turn {
             election: String::new(),
             key: String::new(),
             term: 7,
@@ -140,7 +141,7 @@ impl Elector for Script {
 struct Shared(Arc<ComponentHandler>);
 
 impl Handler for Shared {
-    fn on_tick(&self, turn: contract::Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
+    fn on_tick(&self, turn: tenure_core::Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
         self.0.on_tick(turn, lease)
     }
 }

@@ -1,11 +1,12 @@
 //! A leader as the runner hosts it: the component that ships, on an instance that is used again.
 
 use std::time::Duration;
+use tenure_core::variable;
 
 use anyhow::{Context, Result, ensure};
-use tenure::clock::BootClock;
-use tenure::contract::{Report, Role, State};
-use tenure::settings::{Variables, names};
+use tenure::engine::BootClock;
+use tenure::engine::Variables;
+use tenure_core::{Report, Role, State};
 use tenure_wasmtime::{ElectionComponent, Engine};
 
 /// More steps than any candidate needs to win a free lease.
@@ -24,9 +25,9 @@ impl Hosted {
     /// Contends, and wins.
     pub async fn leading(connection_string: &str, election: &str) -> Result<Self> {
         let settings = Variables::new()
-            .with(names::ELECTION, election)
-            .with(names::NAME, "bench")
-            .with(names::CONNECTION_STRING, connection_string);
+            .with(variable::ELECTION, election)
+            .with(variable::NAME, "bench")
+            .with(variable::CONNECTION_STRING, connection_string);
         let engine = Engine::new().map_err(|error| anyhow::anyhow!("{error:#}"))?;
         let component = ElectionComponent::new(&engine, settings, &BootClock::new())?;
         component.check().await?;

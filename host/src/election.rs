@@ -1,13 +1,9 @@
 //! An election in a blob, reached over HTTP: [`Election`].
 
 use crate::clock::{Clock, Reading};
-use crate::contract::{
-    Complaint, Failure, FailureKind, Listed, Needs, Problem, ProblemClass, Report, Request,
-    Response, Snapshot, State, TransferOrder, TransferState, TriggerState, response, to_http,
-};
-use crate::egress::direct::through;
-use crate::egress::{AllowList, Authorities, Clients, Gate, InvalidOrigin};
-use crate::settings::{InvalidSettings, Variables, names};
+use crate::egress::direct::{response, to_http};
+use crate::egress::{AllowList, Authorities, Clients, Gate};
+use crate::settings::{InvalidSettings, Variables};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use std::fmt;
@@ -16,8 +12,13 @@ use std::time::Duration;
 use tenure_azure::operation::ETag;
 use tenure_azure::request;
 use tenure_core::driver::{self, Surroundings, usable_settings};
+use tenure_core::variable;
 use tenure_core::{
-    Begins, CredentialState, Event, Moment, Session, SettingId, Settings, SideAnswer, SideRequest,
+    Begins, CredentialState, Event, Moment, Session, Settings, SideAnswer, SideRequest,
+};
+use tenure_core::{
+    Failure, FailureKind, Listed, Needs, Problem, ProblemClass, Report, Request, Response,
+    Snapshot, State, TransferOrder, TransferState, TriggerState,
 };
 use tokio::time::timeout;
 
@@ -38,7 +39,7 @@ impl Election {
     /// One with these settings. `clock` is the one that the runner uses.
     pub fn new(settings: impl Into<Variables>, clock: &impl Clock) -> Self {
         Self {
-            settings: driven(settings),
+            settings: settings.into().with(variable::BACKGROUND, "true"),
             clock: clock.reading(),
             clients: Arc::new(Clients::for_component(Authorities::default())),
             granted: OnceLock::new(),
@@ -50,7 +51,7 @@ impl Election {
     #[must_use]
     pub fn with_settings(&self, settings: impl Into<Variables>) -> Self {
         Self {
-            settings: driven(settings),
+            settings: settings.into().with(variable::BACKGROUND, "true"),
             clock: self.clock.clone(),
             clients: self.clients.clone(),
             granted: OnceLock::new(),
@@ -61,8 +62,9 @@ impl Election {
     /// The election in the blob with that suffix. It needs a [`check`](Self::check) like a new one.
     #[must_use]
     pub fn for_suffix(&self, suffix: &str) -> Self {
-        let election = self.settings.get(names::ELECTION).unwrap_or_default();
-        let settings = self.settings.clone().with(names::ELECTION, format!("{election}.{suffix}"));
+        let election = self.settings.get(variable::ELECTION).unwrap_or_default();
+        let settings =
+            self.settings.clone().with(variable::ELECTION, format!("{election}.{suffix}"));
         self.with_settings(settings)
     }
 
@@ -85,7 +87,7 @@ impl Election {
         let settings = Settings::read_from(&self.settings).map_err(InvalidSettings)?;
         let needs = settings.needs(Utc::now());
         // A second check of the same settings needs the same.
-        let _ = self.granted.set(Gate::of_election(reach(&needs)?, self.clients.clone()));
+        let _ = self.granted.set(Gate::of_election(AllowList::of(&needs)?, self.clients.clone()));
         Ok(needs)
     }
 
@@ -243,33 +245,8 @@ impl Election {
         let Some(gate) = self.granted.get() else {
             return Err(Failure { kind: FailureKind::Denied, detail: String::new() });
         };
-        through(gate, request, within).await.map(response)
+        gate.fetch(request, within).await.map(response)
     }
-}
-
-/// Settings of a candidate whose host sends the requests that a report asks for beside the steps.
-pub fn driven(settings: impl Into<Variables>) -> Variables {
-    settings.into().with(names::BACKGROUND, "true")
-}
-
-/// Where the requests of an election go.
-///
-/// # Errors
-///
-/// The settings lead to an origin that no request can be sent to.
-pub fn reach(needs: &Needs) -> Result<AllowList, InvalidSettings> {
-    let mut allow = AllowList::default();
-    for origin in &needs.origins {
-        allow.allow(origin).map_err(|error| {
-            let InvalidOrigin { entry, .. } = error;
-            InvalidSettings(vec![Complaint {
-                setting: SettingId::of(names::CONNECTION_STRING),
-                problem: format!("the endpoint {entry:?} does not name a host that can be reached"),
-                advice: "check the endpoint's host name or address, and its port".to_owned(),
-            }])
-        })?;
-    }
-    Ok(allow)
 }
 
 /// The surroundings of a step, or of a request outside an election.

@@ -1,10 +1,9 @@
 //! The way to lead: an elector, and what its work may do.
 
-use crate::causes::BoxError;
 use crate::clock::BootClock;
-use crate::contract::Turn;
 use crate::egress::Authorities;
 use crate::election::Election;
+use crate::handler::BoxError;
 use crate::handler::{Handler, from_fn};
 use crate::lease::Lease;
 use crate::membership::Membership;
@@ -15,6 +14,7 @@ use crate::tasks::Tasks;
 use std::future::pending;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use tenure_core::Turn;
 use tokio::runtime::Handle as Runtime;
 
 /// Elects a leader among the replicas of a program, through a lease on an Azure blob.

@@ -1,13 +1,21 @@
-//! What a host of components builds on: requests that are guarded down to the socket, and the lines of a handler.
+//! The parts of an elector, for hosts of components and for tests of them: the [seam](Elector), the [loop](Runner) that drives
+//! it, its clock, and requests that are guarded down to the socket.
 //!
-//! It is for `tenure-wasmtime` and for whoever writes another host. It may change in any release.
+//! The contract between the two sides is the crate `tenure-core`: states, events, reports. All of this may change in any
+//! release.
 
-pub use crate::causes::causes;
+pub use crate::clock::{BootClock, Clock, Reading};
 pub use crate::egress::{
-    Answers, Body, Budget, CHUNK, Clients, Error, FIELDS, Gate, Limits, Names, OPEN_BODY, Outlet,
-    Policy, direct::through, weight,
+    AllowList, Body, Budget, CHUNK, Clients, Error, FIELDS, Gate, InvalidOrigin, Limits, OPEN_BODY,
+    Outlet, Policy,
+    direct::{response, to_http},
 };
-pub use crate::election::{driven, reach};
+pub use crate::election::Election;
 pub use crate::handler::lines::{HandlerLines, TurnLines};
-pub use crate::handler::shortened::shortened;
 pub use crate::lines::Lines;
+pub use crate::runner::{Elector, ElectorError, Order, Runner};
+pub use crate::settings::variables::Variables;
+pub use crate::trace_parent::TraceParent;
+
+/// The interface by which a handler is called.
+pub const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";

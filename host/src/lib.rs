@@ -30,7 +30,7 @@
 //! ```
 //!
 //! [`Elector::run_on`] runs work on a schedule, and [`Elector::start`] serves programs that ask whether they lead. Each
-//! [`runner::Event`] also goes to subscribers of the crate `tracing`.
+//! [`Event`] also goes to subscribers of the crate `tracing`.
 //!
 //! # Coming from another crate
 //!
@@ -53,10 +53,10 @@
 //!
 //! # Design decisions
 //!
-//! - A pure core decides everything about the election. [`election::Election`] drives it natively. The election component,
+//! - A pure core decides everything about the election. [`engine::Election`] drives it natively. The election component,
 //!   which the crate `tenure-wasmtime` hosts, has the same core.
-//! - The [`runner::Runner`] gives either its time, runs the turns that it orders, and stops a leader's work no later than
-//!   the last instant at which it certainly holds the lease. It decides nothing. [`runner::Elector`] is the seam: the tests
+//! - The [`engine::Runner`] gives either its time, runs the turns that it orders, and stops a leader's work no later than
+//!   the last instant at which it certainly holds the lease. It decides nothing. [`engine::Elector`] is the seam: the tests
 //!   put a script there, and `tenure-wasmtime` the
 //!   component.
 //! - A step runs to its end, because it may already have released the lease, unless the future of `run` itself is
@@ -65,11 +65,9 @@
 
 #![deny(missing_docs)]
 
-mod causes;
-pub mod clock;
-pub mod contract;
-pub mod egress;
-pub mod election;
+mod clock;
+mod egress;
+mod election;
 mod elector;
 pub mod engine;
 #[cfg(unix)]
@@ -81,17 +79,20 @@ mod lines;
 mod membership;
 #[doc(hidden)]
 pub mod program;
-pub mod runner;
+mod runner;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod settings;
 pub mod shares;
+pub mod status;
 mod tasks;
 mod terminated;
 mod trace_parent;
 
+pub use egress::{Authorities, InvalidAuthorities};
 pub use elector::{Elector, NewElectorError};
 pub use lease::Lease;
 pub use membership::{Events, Leader, Membership, Role, Roles};
+pub use runner::{Class, Event, Reason};
+pub use tenure_core::{EndingReason, ProblemClass};
 pub use terminated::terminated;
-pub use trace_parent::TraceParent;

@@ -1,7 +1,6 @@
 //! An election that this process takes part in: its role, its events, and the way out.
 
 use crate::clock::{BootClock, Clock as _, Reading};
-use crate::contract;
 use crate::election::Election;
 use crate::lease::Lease;
 use crate::runner::{Event, Runner};
@@ -9,6 +8,7 @@ use crate::tasks::{Task, Tasks};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tenure_core as contract;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
 

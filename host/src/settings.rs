@@ -3,16 +3,15 @@
 //! A program writes [`Settings`], and an [`Elector`](crate::Elector) judges them: [`InvalidSettings`] has all that is wrong
 //! with them at once. Programs that a deployment configures take its [`Variables`].
 
-mod replacement;
-mod variables;
+pub(crate) mod replacement;
+pub(crate) mod variables;
 
-pub use replacement::Replacement;
-pub use tenure_core::{Delivery, Missed, Secret};
-pub use variables::{Periods, Variables, names};
+pub use tenure_core::{Complaint, Delivery, Missed, Secret, SettingId};
+pub(crate) use variables::Variables;
 
 use std::path::PathBuf;
 use std::time::Duration;
-use tenure_core::{Complaint, format_duration};
+use tenure_core::{format_duration, variable};
 
 /// The settings cannot be used. All that is wrong with them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -158,14 +157,14 @@ pub fn default_name() -> String {
 /// The name of this machine, if it has one that is text.
 #[cfg(unix)]
 #[must_use]
-pub fn machine_name() -> Option<String> {
+pub(crate) fn machine_name() -> Option<String> {
     rustix::system::uname().nodename().to_str().ok().map(str::to_owned)
 }
 
 /// The name of this machine, if it has one that is text.
 #[cfg(not(unix))]
 #[must_use]
-pub fn machine_name() -> Option<String> {
+pub(crate) fn machine_name() -> Option<String> {
     std::env::var("COMPUTERNAME").ok()
 }
 
@@ -205,23 +204,23 @@ impl From<Settings> for Variables {
         let name = name.unwrap_or_else(default_name);
         let mut variables = credential.variables();
         for (name, value) in [
-            (names::ELECTION, Some(election)),
-            (names::NAME, Some(name)),
-            (names::ADDRESS, address),
-            (names::JITTER, duration(Some(jitter).filter(|jitter| !jitter.is_zero()))),
-            (names::DELIVERY, max_attempts.map(|_| "at-least-once".to_owned())),
-            (names::MAX_ATTEMPTS, number(max_attempts)),
-            (names::MISSED, missed),
-            (names::LEASE, duration(lease)),
-            (names::MARGIN, duration(margin)),
-            (names::RENEW, duration(renew)),
-            (names::POLL, duration(poll)),
-            (names::FAILOVER, duration(failover)),
-            (names::REQUEST_TIMEOUT, duration(request_timeout)),
-            (names::TURN_TIMEOUT, duration(turn_timeout)),
-            (names::MAX_FAILURES, number(max_failures)),
-            (names::COOL_DOWN, duration(cool_down)),
-            (names::MAX_TENURE, duration(max_tenure)),
+            (variable::ELECTION, Some(election)),
+            (variable::NAME, Some(name)),
+            (variable::ADDRESS, address),
+            (variable::JITTER, duration(Some(jitter).filter(|jitter| !jitter.is_zero()))),
+            (variable::DELIVERY, max_attempts.map(|_| "at-least-once".to_owned())),
+            (variable::MAX_ATTEMPTS, number(max_attempts)),
+            (variable::MISSED, missed),
+            (variable::LEASE, duration(lease)),
+            (variable::MARGIN, duration(margin)),
+            (variable::RENEW, duration(renew)),
+            (variable::POLL, duration(poll)),
+            (variable::FAILOVER, duration(failover)),
+            (variable::REQUEST_TIMEOUT, duration(request_timeout)),
+            (variable::TURN_TIMEOUT, duration(turn_timeout)),
+            (variable::MAX_FAILURES, number(max_failures)),
+            (variable::COOL_DOWN, duration(cool_down)),
+            (variable::MAX_TENURE, duration(max_tenure)),
         ] {
             if let Some(value) = value {
                 variables.set(name, value);
@@ -236,11 +235,11 @@ impl Credential {
         match self {
             Self::Environment => Variables::from_env().of_credentials(),
             Self::ConnectionString(text) => {
-                Variables::new().with(names::CONNECTION_STRING, text.reveal())
+                Variables::new().with(variable::CONNECTION_STRING, text.reveal())
             }
             Self::ConnectionStringFile(path) => {
                 let path = std::path::absolute(&path).unwrap_or(path);
-                Variables::new().with(names::CONNECTION_STRING_FILE, path.to_string_lossy())
+                Variables::new().with(variable::CONNECTION_STRING_FILE, path.to_string_lossy())
             }
         }
     }

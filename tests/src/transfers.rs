@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tenure_core::variable;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, kill_process};
-use tenure::clock::BootClock;
-use tenure::contract::{TransferOrder, TransferState};
-use tenure::election::Election;
-use tenure::settings::{Variables, names};
+use tenure::engine::BootClock;
+use tenure::engine::Election;
+use tenure::engine::Variables;
+use tenure_core::{TransferOrder, TransferState};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -154,8 +155,8 @@ pub async fn round(program: &str, store: &Store, count: u32, life: Duration) -> 
 /// The election as operators reach it.
 fn election(group: &Group) -> Result<Election> {
     let settings = Variables::new()
-        .with(names::ELECTION, &group.election)
-        .with(names::CONNECTION_STRING, &group.connection_string);
+        .with(variable::ELECTION, &group.election)
+        .with(variable::CONNECTION_STRING, &group.connection_string);
     let election = Election::new(settings, &BootClock::new());
     election.check()?;
     Ok(election)

@@ -2,7 +2,10 @@
 //! is 3 KB of component. (Its `contains` of a character is half of that, for those that are not ASCII;
 //! `as_bytes().contains` is next to nothing.)
 //!
-//! Detection of quotation marks around a value.
+//! Detection of quotation marks around a value. An error in words.
+
+use crate::prelude::*;
+use core::error::Error;
 
 /// What is before the first `mark`, and what is after it.
 #[must_use]
@@ -30,6 +33,13 @@ pub fn is_quoted(value: &str) -> bool {
 #[must_use]
 pub fn begins_quoted(value: &str) -> bool {
     matches!(value.trim_start().as_bytes(), [b'"' | b'\'', ..])
+}
+
+/// Returns an error with all that led to it, in one line.
+#[must_use]
+pub fn causes(error: &(dyn Error + 'static)) -> String {
+    let chain = core::iter::successors(Some(error), |error| (*error).source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]

@@ -162,9 +162,6 @@ pub enum Beside {
 }
 
 impl Beside {
-    /// The variable by which a host says that it sends them: `true`. It is no setting: people do not set it.
-    pub const VARIABLE: &str = "TENURE_BACKGROUND";
-
     /// What is wrong with settings that need a host which sends them, on one that does not say so.
     #[must_use]
     pub fn complaint(settings: &Settings, said: Option<&str>) -> Option<Complaint> {

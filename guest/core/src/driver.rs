@@ -18,7 +18,7 @@ use super::orders::{Placing, TransferOrder, TransferState, transfer, trigger};
 use super::problem::{Problem, ProblemClass};
 use super::record::TriggerState;
 use super::report::{Event, Report, Request, Response};
-use super::settings::{Complaint, Settings};
+use super::settings::{Complaint, Settings, variable};
 use super::side_blobs::{
     ListedBlob, Session, SideAnswer, SideRequest, SideWrite, beside, beside_prefix, judged, page,
 };
@@ -92,7 +92,7 @@ pub fn step<S: Surroundings>(
     around: &S,
 ) -> impl Future<Output = Report> {
     let read = Settings::read_on_from(environment, state);
-    let wants_will = environment.variable(LastWill::VARIABLE).is_some_and(|value| value == "true");
+    let wants_will = environment.variable(variable::LAST_WILL).is_some_and(|value| value == "true");
     async move {
         let (settings, complaints) = match read {
             Ok(read) => read,

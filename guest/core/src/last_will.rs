@@ -31,9 +31,6 @@ pub struct LastWill {
 }
 
 impl LastWill {
-    /// The variable by which a host has reports hold it: `true`. It is no setting: people do not set it.
-    pub const VARIABLE: &str = "TENURE_LAST_WILL";
-
     /// The will of a leader at `now`, which is `date` for the service. None where there is nothing to
     /// authorise it with, or it would be of no use.
     pub(super) fn of(

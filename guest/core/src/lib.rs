@@ -112,6 +112,7 @@ pub use turns::{NextTurn, Triggered, Turns};
 pub use tenure_azure::operation::Kind as RequestKind;
 pub use tenure_azure::secret::Secret;
 pub use tenure_base::duration::{format_duration, milliseconds, nanoseconds};
+pub use tenure_base::text::causes;
 
 /// An instant of a candidate: the time since the origin of its `elapsed`.
 pub type Moment = core::time::Duration;

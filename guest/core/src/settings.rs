@@ -26,6 +26,8 @@ use tenure_base::text::{QUOTED, QUOTED_ADVICE, is_quoted};
 
 /// The variables, by the names that Azure users know. docs/configuration.md and docs/security.md list them.
 pub mod variable {
+    /// How all of these begin.
+    pub const PREFIXES: [&str; 3] = ["TENURE_", "AZURE_", "IDENTITY_"];
     /// `CONTAINER/BLOB`: the election.
     pub const ELECTION: &str = "TENURE_ELECTION";
     /// The name of this candidate, for people.
@@ -106,6 +108,21 @@ pub mod variable {
     pub const IDENTITY_HEADER: &str = "IDENTITY_HEADER";
     /// Where a machine asks for tokens, if not at 169.254.169.254.
     pub const IMDS_HOST: &str = "AZURE_POD_IDENTITY_AUTHORITY_HOST";
+
+    // A host sets the rest. They are no settings of people.
+
+    /// `true`: the candidate looks and takes no part.
+    pub const OBSERVE: &str = "TENURE_OBSERVE";
+    /// `true`: the election coordinates shares.
+    pub const COORDINATES: &str = "TENURE_COORDINATES";
+    /// `true`: the work has no timer, and runs for triggers only.
+    pub const ON_TRIGGER: &str = "TENURE_ON_TRIGGER";
+    /// How often a leader reads orders: a duration, or `never`.
+    pub const ORDERS: &str = "TENURE_ORDERS";
+    /// `true`: the host sends the requests that reports hold.
+    pub const BACKGROUND: &str = "TENURE_BACKGROUND";
+    /// `true`: reports hold the leader's last will.
+    pub const LAST_WILL: &str = "TENURE_LAST_WILL";
 }
 
 const TURN_TIMEOUT: RangeInclusive<Duration> =
@@ -218,21 +235,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The variable by which a host declares that nothing is written: `true`. The host sets it, not the user.
-    pub const OBSERVE: &str = "TENURE_OBSERVE";
-
-    /// The variable by which a host makes a candidate the coordinating one of work that is split: `true`. It is no
-    /// setting either.
-    pub const COORDINATES: &str = "TENURE_COORDINATES";
-
-    /// The variable by which a host declares that the work has no timer, and runs for triggers only: `true`. It is no
-    /// setting either.
-    pub const ON_TRIGGER: &str = "TENURE_ON_TRIGGER";
-
-    /// The variable by which a host says how often a leader reads orders: a duration, or `never`. It is no setting
-    /// either.
-    pub const ORDERS: &str = "TENURE_ORDERS";
-
     /// Reads and judges all variables. A variable that is set but empty counts as not set.
     ///
     /// # Errors
@@ -323,7 +325,7 @@ impl<'e> Reader<'e> {
         let failure_policy = reader.failure_policy(agenda.is_one_turn_a_term());
         let max_tenure = reader.max_tenure(timings.as_ref());
         let observes = reader.observes();
-        let coordinates = reader.get(Settings::COORDINATES).is_some_and(|value| value == "true");
+        let coordinates = reader.get(variable::COORDINATES).is_some_and(|value| value == "true");
         match (election, account, timings) {
             (Some(election), Some(chosen), Some(timings)) if reader.complaints.is_empty() => {
                 let Chosen { account, why: credential } = chosen;
@@ -361,11 +363,11 @@ impl<'e> Reader<'e> {
     }
 
     fn observes(&self) -> bool {
-        self.get(Settings::OBSERVE).is_some_and(|value| value == "true")
+        self.get(variable::OBSERVE).is_some_and(|value| value == "true")
     }
 
     fn orders(&self) -> Option<Duration> {
-        match self.get(Settings::ORDERS).as_deref() {
+        match self.get(variable::ORDERS).as_deref() {
             Some("never") => None,
             Some(every) => Some(parse_duration(every).unwrap_or(ORDERS_EVERY)),
             None => Some(ORDERS_EVERY),

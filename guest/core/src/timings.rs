@@ -45,6 +45,22 @@ pub struct Timings {
 }
 
 impl Timings {
+    /// How long a leader may act after a renewal, without beats: the lease less the margin. With failover, that holds on an
+    /// account that keeps versions.
+    pub fn by_lease(&self) -> Duration {
+        self.lease.saturating_sub(self.margin)
+    }
+
+    /// How long a leader may act after a renewal, or with failover after a beat.
+    pub fn validity(&self) -> Duration {
+        self.failover.map_or(self.by_lease(), |failover| self.by_lease().min(failover.acts()))
+    }
+
+    /// From one renewal to the next, or with failover from one beat to the next.
+    pub fn renewal(&self) -> Duration {
+        self.failover.map_or(self.renew, Failover::beat)
+    }
+
     /// Until when a lease may be acted upon whose acquire or renewal was `sent` then, and answered `now`.
     pub(super) fn valid_until(&self, sent: Moment, now: Moment) -> Moment {
         let since = if mutant!(ValidityFromAnswer) { now } else { sent };

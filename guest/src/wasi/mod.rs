@@ -28,7 +28,7 @@ use convert::Across as _;
 use host::Host;
 use tenure_azure::request::Request;
 use tenure_core::driver::{self, Surroundings};
-use tenure_core::{Begins, Beside, Failure, Moment, Response, Settings};
+use tenure_core::{Begins, Beside, Failure, Moment, Response, Settings, variable};
 
 /// What the macro makes of `wit/`.
 mod bindings {
@@ -90,7 +90,7 @@ impl Guest for Component {
     fn check() -> Result<wit::Needs, Vec<wit::Complaint>> {
         let host = Host::look();
         let judged = Settings::read(&host).and_then(|settings| {
-            match Beside::complaint(&settings, host.get(Beside::VARIABLE).as_deref()) {
+            match Beside::complaint(&settings, host.get(variable::BACKGROUND).as_deref()) {
                 Some(complaint) => Err(vec![complaint]),
                 None => Ok(settings),
             }

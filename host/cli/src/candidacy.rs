@@ -14,15 +14,17 @@ use chrono::Utc;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::clock::{BootClock, Clock as _};
-use tenure::contract::Role;
-use tenure::election::Election;
+use tenure::Event;
+use tenure::engine::Election;
+use tenure::engine::{BootClock, Clock as _};
+use tenure::engine::{Elector as _, Order, Runner};
 use tenure::handler::{Handler, from_fn};
 use tenure::program::shares::{LEAVE_WITHIN, Membership, OfShare, Pace, Place, Sign, make_way};
-use tenure::runner::{Elector as _, Event, Order, Runner};
 use tenure::server::{Board, Watcher};
-use tenure::settings::{Replacement, names};
+use tenure::status::Replacement;
 use tenure_base::duration::format_duration;
+use tenure_core::Role;
+use tenure_core::variable;
 use tenure_core::{Needs, Settings};
 use tenure_wasmtime::{CheckError, ElectionComponent, Engine};
 use tokio::runtime::Handle;
@@ -144,7 +146,7 @@ impl Candidacy {
         let observes = configuration.observes();
         // An observer is nobody's concern when it dies.
         let replacement = configuration.settings.replacement().filter(|_| !observes);
-        let watches = observes || configuration.settings.get(names::ADDRESS).is_some();
+        let watches = observes || configuration.settings.get(variable::ADDRESS).is_some();
         let Front { board, order, orders } = front;
         let Some((work, read)) = work.zip(read) else { return Ok(None) };
         let Needs { origins, credential, mut notes } = read.needs(Utc::now());
@@ -179,7 +181,7 @@ impl Candidacy {
                 given: configuration.given.clone(),
                 election: Arc::new(election),
                 membership,
-                leaves_wills: settings.get(names::LAST_WILL) == Some("true"),
+                leaves_wills: settings.get(variable::LAST_WILL) == Some("true"),
             });
         }
         if let Some((part, settings)) = &configuration.part {
@@ -344,12 +346,12 @@ fn no_work(shares: u32) -> Box<dyn Handler> {
 
 /// How soon this candidate is replaced if it dies as leader, and why.
 fn told_of(replacement: Replacement, configuration: &Configuration) -> String {
-    let periods = configuration.settings.periods().filter(|_| replacement.promise.is_some());
-    let beats = periods.map(|periods| {
+    let timings = configuration.settings.timings().filter(|_| replacement.promise.is_some());
+    let beats = timings.map(|timings| {
         format!(
             ". As leader it writes a beat every {}, and stops its work {} after the last successful one",
-            format_duration(periods.renew),
-            format_duration(periods.validity),
+            format_duration(timings.renewal()),
+            format_duration(timings.validity()),
         )
     });
     format!("{replacement}{}", beats.unwrap_or_default())

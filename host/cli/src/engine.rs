@@ -4,7 +4,7 @@ use super::log::Log;
 use super::output::eprint;
 use std::sync::Once;
 use std::time::Duration;
-use tenure::runner::Event;
+use tenure::Event;
 use tenure_wasmtime::Engine;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};

@@ -10,11 +10,12 @@ use super::supervisor::Link;
 use super::variables;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tenure::clock::BootClock;
-use tenure::egress::Authorities;
-use tenure::election::Election;
+use tenure::Authorities;
+use tenure::engine::BootClock;
+use tenure::engine::Election;
+use tenure::engine::Variables;
 use tenure::server::Hosts;
-use tenure::settings::{Variables, names};
+use tenure_core::variable;
 use tenure_wasmtime::{ElectionComponent, Engine};
 use tokio::net::TcpListener;
 
@@ -158,7 +159,7 @@ pub(super) fn leave_wills(
         );
     }
     for configuration in configurations.iter_mut().filter(|c| !c.given.is_on(&NO_WORK)) {
-        configuration.settings.set(names::LAST_WILL, "true");
+        configuration.settings.set(variable::LAST_WILL, "true");
         configuration.supervisor = supervisor.cloned();
     }
     None

@@ -23,7 +23,7 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::clock::{BootClock, Clock as _};
+use tenure::engine::{BootClock, Clock as _};
 use tenure::program::command::{Attached, CommandEnd, NotRunnable};
 use tenure::program::server::Summary;
 use tenure::program::supervisor::Ended;

@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
-use tenure::runner::{Class, Event};
+use tenure::{Class, Event};
 use tenure_core::Zone;
 use tracing::Level;
 

@@ -12,12 +12,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tenure::clock::Clock as _;
-use tenure::contract::ProblemClass;
+use tenure::engine::Clock as _;
+use tenure::engine::Order;
 use tenure::program::elections::{Leave, Task, Tasks};
 use tenure::program::shares::Place;
-use tenure::runner::{Class, Event, Order};
 use tenure::server::{Hosts, Roster, Watcher};
+use tenure::{Class, Event};
+use tenure_core::ProblemClass;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 

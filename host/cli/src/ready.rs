@@ -5,8 +5,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
+use tenure::Event;
 use tenure::handler::is_withheld;
-use tenure::runner::Event;
 #[cfg(unix)]
 use tokio::process::Child;
 use tokio::process::Command;

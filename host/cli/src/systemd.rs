@@ -14,7 +14,7 @@ use super::complaint::printable;
 use super::service_manager::{ServiceManager, watchdog};
 use super::supervisor::Link;
 use std::time::Duration;
-use tenure::clock::{BootClock, Clock as _};
+use tenure::engine::{BootClock, Clock as _};
 use tenure::program::server::Summary;
 use tenure::server::Roster;
 use tokio::select;

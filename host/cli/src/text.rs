@@ -5,10 +5,10 @@ use super::terminal::broken;
 use super::times::{again, last_success, whole};
 use anstyle::{AnsiColor, Style};
 use std::time::Duration;
-use tenure::contract::ComingTurn;
-use tenure::contract::local_time;
+use tenure::Event;
 use tenure::handler::{Stream, TurnEnd};
-use tenure::runner::Event;
+use tenure::status::ComingTurn;
+use tenure::status::local_time;
 use tenure_base::duration::format_duration;
 use tenure_core::Zone;
 
@@ -177,7 +177,8 @@ fn time(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure::contract::{EndedTurn, Outlook, Timestamp, Turn};
+    use tenure::status::{EndedTurn, Outlook};
+    use tenure_core::{Timestamp, Turn};
 
     const LAYOUT: Layout<'_> =
         Layout { election: None, zone: Zone::UTC, colour: false, width: None };

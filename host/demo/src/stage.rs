@@ -9,7 +9,9 @@ use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Stdio;
 use tempfile::NamedTempFile;
-use tenure::settings::{Replacement, Variables, names};
+use tenure::engine::Variables;
+use tenure::status::Replacement;
+use tenure_core::variable;
 use tenure_store::{self as store, Store};
 use tenure_wasmtime::EXAMPLE_HANDLER;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader, Lines};
@@ -26,10 +28,10 @@ const FAILOVER: &str = "3s";
 /// Returns how soon a leader is replaced, with these settings. Only on Linux can the demo find the process below a
 /// supervisor, and kill it.
 pub(super) fn replacement() -> io::Result<Replacement> {
-    let mut settings = Variables::new().with(names::FAILOVER, FAILOVER);
+    let mut settings = Variables::new().with(variable::FAILOVER, FAILOVER);
     settings
-        .set(names::ADDRESS, "http://127.0.0.1")
-        .set(names::LAST_WILL, cfg!(target_os = "linux").to_string());
+        .set(variable::ADDRESS, "http://127.0.0.1")
+        .set(variable::LAST_WILL, cfg!(target_os = "linux").to_string());
     settings
         .replacement()
         .ok_or_else(|| io::Error::other("the periods of the demo do not fit together"))
@@ -190,11 +192,11 @@ fn command(verb: &str, connection_string: &str) -> Command {
     // What the user has set for candidates of their own is not meant for these.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if names::PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
+        if variable::PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
             command.env_remove(&name);
         }
     }
-    command.env(names::CONNECTION_STRING, connection_string);
+    command.env(variable::CONNECTION_STRING, connection_string);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.kill_on_drop(true);
     command
@@ -302,10 +304,10 @@ fn signal(child: &mut Child, act: Act) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use tenure::runner;
+    use tenure::Event as Logged;
 
     /// As `tenure run --log json` writes it.
-    fn logged(event: &runner::Event) -> String {
+    fn logged(event: &Logged) -> String {
         let mut line = serde_json::to_value(event).unwrap();
         line["timestamp"] = "1970-01-01T00:00:01.500Z".into();
         line["candidate"] = "anna".into();
@@ -314,7 +316,7 @@ mod tests {
 
     #[test]
     fn the_events_of_a_log_are_understood() {
-        let event = |event: &runner::Event| match read(&logged(event)) {
+        let event = |event: &Logged| match read(&logged(event)) {
             (at, What::Event(event)) => {
                 assert_eq!(at.timestamp_millis(), 1_500);
                 event
@@ -322,14 +324,14 @@ mod tests {
             (_, other) => panic!("{other:?}"),
         };
         let valid_for = Duration::from_secs(12);
-        let elected = runner::Event::Elected { term: 7, valid_for, next_turn: None };
+        let elected = Logged::Elected { term: 7, valid_for, next_turn: None };
         assert_eq!(event(&elected), Event::Elected { term: 7, valid_for_ms: 12_000 });
-        let follows = runner::Event::Following { leader: Some("ben".to_owned()), term: Some(7) };
+        let follows = Logged::Following { leader: Some("ben".to_owned()), term: Some(7) };
         assert_eq!(event(&follows), Event::Following);
-        let note = runner::Event::Note { detail: "listening on http://127.0.0.1:1".to_owned() };
+        let note = Logged::Note { detail: "listening on http://127.0.0.1:1".to_owned() };
         let detail = "listening on http://127.0.0.1:1".to_owned();
         assert_eq!(event(&note), Event::Note { detail });
-        assert_eq!(event(&runner::Event::Stopped), Event::Other);
+        assert_eq!(event(&Logged::Stopped), Event::Other);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::stage::{Event, Heard, What};
 use chrono::{DateTime, Utc};
 use std::time::Duration;
 use tenure::program::server::view::Kind;
-use tenure::settings::Replacement;
+use tenure::status::Replacement;
 
 /// The most notes and terms that are kept.
 const KEPT: usize = 200;

@@ -1,7 +1,10 @@
 //! Where a guest may send requests to.
 
+use crate::settings::InvalidSettings;
 use reqwest::Url;
 use std::fmt;
+use tenure_core::variable;
+use tenure_core::{Complaint, Needs, SettingId};
 use thiserror::Error;
 
 /// The destinations that a guest may reach. Empty: none.
@@ -30,6 +33,27 @@ pub struct InvalidOrigin {
 }
 
 impl AllowList {
+    /// The origins that requests of an election go to.
+    ///
+    /// # Errors
+    ///
+    /// One of them names no host that a request can be sent to.
+    pub fn of(needs: &Needs) -> Result<Self, InvalidSettings> {
+        let mut allow = Self::default();
+        for origin in &needs.origins {
+            allow.allow(origin).map_err(|InvalidOrigin { entry }| {
+                InvalidSettings(vec![Complaint {
+                    setting: SettingId::of(variable::CONNECTION_STRING),
+                    problem: format!(
+                        "the endpoint {entry:?} does not name a host that can be reached"
+                    ),
+                    advice: "check the endpoint's host name or address, and its port".to_owned(),
+                }])
+            })?;
+        }
+        Ok(allow)
+    }
+
     /// Adds a destination: `host`, `host:port` or `scheme://host[:port]`, an IPv6 address in
     /// brackets. Without a scheme both `http` and `https` are meant, without a port the default
     /// one of the scheme.

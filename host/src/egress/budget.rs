@@ -38,6 +38,17 @@ impl Budget {
         Self::new(usize::MAX)
     }
 
+    /// What headers take in memory, roughly: their places, and their texts.
+    pub fn weight(headers: &HeaderMap) -> usize {
+        const PLACE: usize = size_of::<HeaderName>() + size_of::<HeaderValue>() + 40;
+        /// Every value of a name but the first one, in a list that doubles when it is full.
+        const MORE: usize = 2 * (size_of::<HeaderValue>() + 32);
+        const TEXT: usize = 32;
+        let texts = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + TEXT);
+        let more = headers.len() - headers.keys_len();
+        headers.capacity() * PLACE + more * MORE + texts.sum::<usize>()
+    }
+
     /// One of which requests may have `limit`.
     #[cfg(test)]
     pub fn for_requests(limit: usize) -> Self {
@@ -114,17 +125,6 @@ impl AsRef<[u8]> for Charged {
     }
 }
 
-/// What headers take in memory, roughly: their places, and their texts.
-pub fn weight(headers: &HeaderMap) -> usize {
-    const PLACE: usize = size_of::<HeaderName>() + size_of::<HeaderValue>() + 40;
-    /// Every value of a name but the first one, in a list that doubles when it is full.
-    const MORE: usize = 2 * (size_of::<HeaderValue>() + 32);
-    const TEXT: usize = 32;
-    let texts = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + TEXT);
-    let more = headers.len() - headers.keys_len();
-    headers.capacity() * PLACE + more * MORE + texts.sum::<usize>()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,11 +163,11 @@ mod tests {
     #[test]
     fn headers_weigh_more_than_their_texts() {
         let mut headers = HeaderMap::new();
-        assert_eq!(weight(&headers), 0);
+        assert_eq!(Budget::weight(&headers), 0);
         headers.insert("name", HeaderValue::from_static("value"));
-        let one = weight(&headers);
+        let one = Budget::weight(&headers);
         assert!(one > "namevalue".len());
         (0..1000).for_each(|_| _ = headers.append("name", HeaderValue::from_static("value")));
-        assert!(weight(&headers) > 1000 * ("value".len() + 2 * 72));
+        assert!(Budget::weight(&headers) > 1000 * ("value".len() + 2 * 72));
     }
 }

@@ -3,10 +3,11 @@
 
 use super::{AllowList, Answers, Body, Clients, Error, Gate, Limits, Policy};
 use bytes::Bytes;
+use http::{HeaderName, HeaderValue};
 use http_body_util::{BodyExt, Full};
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::{Failure, FailureKind};
+use tenure_core::{Failure, FailureKind, Request, Response};
 use tokio::time::timeout;
 
 /// The largest answer, in bytes: the service's errors are a few hundred.
@@ -30,23 +31,29 @@ pub async fn send(
         allow.allow(&origin).map_err(|error| other(error.to_string()))?;
     }
     let policy = Policy { allow, patience: within, answers: Answers::Collected(ANSWER) };
-    through(&Gate::pooled(Arc::new(policy), clients.clone()), request, within).await
+    Gate::pooled(Arc::new(policy), clients.clone()).fetch(request, within).await
 }
 
-/// Sends one request through a gate. All of it takes no longer than `within`.
-pub async fn through(
-    gate: &Gate,
-    request: http::Request<Bytes>,
-    within: Duration,
-) -> Result<http::Response<Bytes>, Failure> {
-    let request = request.map(as_sent);
-    let exchange = async {
-        let (head, body) = gate.clone().send(request, Limits::default()).await?.into_parts();
-        Ok::<_, Error>(http::Response::from_parts(head, body.collect().await?.to_bytes()))
-    };
-    match timeout(within, exchange).await {
-        Ok(answer) => answer.map_err(failure),
-        Err(_) => Err(Failure { kind: FailureKind::Timeout, detail: String::new() }),
+impl Gate {
+    /// Sends one request, and reads its answer. All of it takes no longer than `within`.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no answer.
+    pub async fn fetch(
+        &self,
+        request: http::Request<Bytes>,
+        within: Duration,
+    ) -> Result<http::Response<Bytes>, Failure> {
+        let request = request.map(as_sent);
+        let exchange = async {
+            let (head, body) = self.clone().send(request, Limits::default()).await?.into_parts();
+            Ok::<_, Error>(http::Response::from_parts(head, body.collect().await?.to_bytes()))
+        };
+        match timeout(within, exchange).await {
+            Ok(answer) => answer.map_err(failure),
+            Err(_) => Err(Failure { kind: FailureKind::Timeout, detail: String::new() }),
+        }
     }
 }
 
@@ -68,4 +75,28 @@ pub(crate) fn failure(error: Error) -> Failure {
         _ => (FailureKind::Other, error.to_string()),
     };
     Failure { kind, detail }
+}
+
+/// A request as it goes on the wire.
+///
+/// # Errors
+/// It is no request.
+pub fn to_http(request: &Request) -> http::Result<http::Request<Bytes>> {
+    let Request { method, url, headers, body, .. } = request;
+    let request = http::Request::builder().method(method.as_str()).uri(url);
+    headers
+        .iter()
+        .fold(request, |request, (name, value)| request.header(name, value))
+        .body(Bytes::copy_from_slice(body.as_bytes()))
+}
+
+/// An answer as it came.
+pub fn response(response: http::Response<Bytes>) -> Response {
+    let header =
+        |(name, value): (&HeaderName, &HeaderValue)| (name.to_string(), value.as_bytes().to_vec());
+    Response {
+        status: response.status().as_u16(),
+        headers: response.headers().iter().map(header).collect(),
+        body: response.into_body().into(),
+    }
 }

@@ -1,7 +1,7 @@
 //! The one way out: every request of a guest passes here.
 
 use super::body::{OfTurn, Streamed};
-use super::budget::{Budget, Charge, Charged, OPEN_BODY, weight};
+use super::budget::{Budget, Charge, Charged, OPEN_BODY};
 use super::client::CONNECT;
 use super::error::{NotFound, find, translate, translate_proxied};
 use super::permit::Permit;
@@ -40,7 +40,14 @@ pub struct Policy {
     /// The longest that anything may take; guests may ask for less.
     pub patience: Duration,
     /// How answers reach the guest.
-    pub answers: Answers,
+    pub(crate) answers: Answers,
+}
+
+impl Policy {
+    /// The answers of these requests reach the guest as they come, of at most `most` bytes.
+    pub fn streamed(allow: AllowList, patience: Duration, most: u64) -> Self {
+        Self { allow, patience, answers: Answers::Streamed(most) }
+    }
 }
 
 /// Told of what was refused, and what allows it: the guest only learns a code.
@@ -48,7 +55,7 @@ pub type Tell = Arc<dyn Fn(String) + Send + Sync>;
 
 /// How the body of an answer reaches the guest.
 #[derive(Clone, Copy)]
-pub enum Answers {
+pub(crate) enum Answers {
     /// Read to its end before the guest sees it, so that the connection can be used again
     /// whatever the guest does. At most this many bytes.
     Collected(usize),
@@ -114,7 +121,7 @@ impl Gate {
     ) -> impl Future<Output = Result<http::Response<Body>, Error>> {
         // It is the host's from here on, and may wait for long.
         let line = request.method().as_str().len() + request.uri().to_string().len();
-        let head = self.budget.charge(line + weight(request.headers()));
+        let head = self.budget.charge(line + Budget::weight(request.headers()));
         let open = if request.body().is_end_stream() { 0 } else { OPEN_BODY };
         let charges = head.zip(self.budget.charge(open));
         let queued = match &self.way {
@@ -205,7 +212,7 @@ impl Gate {
         mut turn: OfTurn,
         response: &http::Response<B>,
     ) -> Result<OfTurn, Error> {
-        turn.head = weight(response.headers());
+        turn.head = Budget::weight(response.headers());
         let ahead = if response.body().is_end_stream() { 0 } else { READ_AHEAD };
         if turn.charge.set(turn.head + ahead) {
             return Ok(turn);

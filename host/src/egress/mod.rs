@@ -26,11 +26,11 @@ mod wire;
 
 pub use allow::{AllowList, InvalidOrigin};
 pub use authorities::{Authorities, InvalidAuthorities};
-pub use budget::{Budget, CHUNK, FIELDS, OPEN_BODY, weight};
+pub use budget::{Budget, CHUNK, FIELDS, OPEN_BODY};
 pub use client::Clients;
 pub use error::Error;
-pub use gate::{Answers, Gate, Limits, Policy};
-pub use names::Names;
+pub(crate) use gate::Answers;
+pub use gate::{Gate, Limits, Policy};
 pub use turn::Outlet;
 
 /// The body of a request or an answer.

@@ -9,7 +9,7 @@ const WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 
 /// Whom names may stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Names {
+pub(crate) enum Names {
     /// Nobody on this machine or its link, nor the platform's own services: for code that chooses its
     /// URLs. Else an allowed name could be pointed at the machine's identity endpoint, or at a port
     /// that is open to the machine itself only.

@@ -11,7 +11,7 @@ mod wire;
 use super::budget::Budget;
 use super::gate::{Answers, Gate, Limits, Policy};
 use super::turn::{AT_A_TIME, Connections};
-use super::{AllowList, Body, Error, Names, Outlet};
+use super::{AllowList, Body, Error, Outlet};
 use crate::clock::{BootClock, Clock};
 use crate::lease::Lease;
 use axum::extract::{ConnectInfo, Request, State};
@@ -80,7 +80,7 @@ fn component_gate(allow: impl ToString) -> Gate {
 
 /// The gate of a turn of term 7, and what keeps the turn open.
 fn turn_gate(allow: impl ToString, lease: Lease) -> (Gate, Connections) {
-    let connections = Outlet::new(Names::OfOthers).open(7, "jobs/report", lease);
+    let connections = Outlet::new().open(7, "jobs/report", lease);
     let policy = policy(&allow.to_string(), Answers::Streamed(1000));
     (Gate::of_turn(policy, &connections, Arc::new(|_| {}), Budget::unlimited()), connections)
 }
@@ -305,7 +305,7 @@ async fn a_handler_reaches_this_machine_by_address_only() {
     let component = component_gate(&allow);
     assert!(send(&component, &format!("http://{allow}/"), "").await.is_ok());
     // The URL of an operator.
-    let connections = Outlet::new(Names::OfAll).open(7, "jobs/one", for_ever());
+    let connections = Outlet::of_operator().open(7, "jobs/one", for_ever());
     let webhook = Gate::of_turn(
         policy(&allow, Answers::Streamed(1000)),
         &connections,

@@ -1,13 +1,14 @@
 use super::*;
-use crate::contract::LeaseState;
 use crate::membership::{Role, Roles};
 use crate::runner::Event;
-use crate::settings::{Credential, names};
+use crate::settings::Credential;
 use futures_util::FutureExt as _;
 use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
+use tenure_core::LeaseState;
+use tenure_core::variable;
 use tenure_store::{Account, Service, Store};
 use tokio::sync::Notify;
 
@@ -81,11 +82,11 @@ async fn wrong_settings_are_complained_of_at_once() {
     assert!(error.source().is_some_and(|source| source.to_string().contains("lease: ")));
     let NewElectorError::Settings(InvalidSettings(complaints)) = error else { panic!("{error}") };
     let about: BTreeSet<_> = complaints.iter().map(|c| c.setting.variable()).collect();
-    assert_eq!(about, BTreeSet::from([names::ELECTION, names::LEASE]));
+    assert_eq!(about, BTreeSet::from([variable::ELECTION, variable::LEASE]));
     // Jitter needs a timer.
     let jitter = Settings { jitter: Duration::from_secs(1), ..settings(&store, "a") };
     let InvalidSettings(complaints) = Elector::new(jitter).unwrap().start().unwrap_err();
-    assert_eq!(complaints[0].setting.variable(), names::JITTER);
+    assert_eq!(complaints[0].setting.variable(), variable::JITTER);
 }
 
 #[tokio::test]

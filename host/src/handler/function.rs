@@ -1,14 +1,13 @@
 //! A Rust function as a handler, async or not.
 
-use super::{BoxFuture, Handler, TurnEnd};
-use crate::causes::{BoxError, causes};
-use crate::contract::Turn;
+use super::{BoxError, BoxFuture, Handler, TurnEnd};
 use crate::lease::Lease;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+use tenure_core::{Turn, causes};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
@@ -17,7 +16,7 @@ const LATE: Duration = Duration::from_millis(100);
 
 /// A handler made of an async function. See [`from_fn`].
 #[derive(Clone, Debug)]
-pub struct FunctionHandler<F>(F);
+struct FunctionHandler<F>(F);
 
 /// Makes a handler of an async function, which is called for each turn. An error is a failed turn; its text, with what
 /// led to it, is logged. It may be of any kind: `?` passes one on, and `Err("why".into())` says it in words. Several
@@ -30,7 +29,7 @@ pub struct FunctionHandler<F>(F);
 /// With that future all of the turn must be over: the lease is released then. What the function gives to
 /// `tokio::spawn` or `spawn_blocking` goes on after its future was dropped, beside the next leader. For code that blocks
 /// there is [`from_blocking_fn`]; for tasks of your own, implement [`Handler`] with [`stopped`](Handler::stopped).
-pub fn from_fn<F, T>(function: F) -> FunctionHandler<F>
+pub fn from_fn<F, T>(function: F) -> impl Handler
 where
     F: Fn(Turn, Lease) -> T + Send + Sync + 'static,
     T: Future<Output = Result<(), BoxError>> + Send,
@@ -63,7 +62,7 @@ where
 
 /// A handler made of a function that blocks. See [`from_blocking_fn`].
 #[derive(Debug)]
-pub struct BlockingHandler<F> {
+struct BlockingHandler<F> {
     function: Arc<F>,
     /// Whoever runs has it.
     runs: Arc<Semaphore>,
@@ -92,7 +91,7 @@ pub struct BlockingHandler<F> {
 /// });
 /// # let _ = work;
 /// ```
-pub fn from_blocking_fn<F>(function: F) -> BlockingHandler<F>
+pub fn from_blocking_fn<F>(function: F) -> impl Handler
 where
     F: Fn(Turn, Lease) -> Result<(), BoxError> + Send + Sync + 'static,
 {

@@ -5,22 +5,24 @@ pub(crate) mod command;
 mod function;
 pub(crate) mod lines;
 mod secrets;
-pub(crate) mod shortened;
 #[cfg(test)]
 mod tests;
 mod webhook;
 
-pub use crate::causes::BoxError;
 pub use crate::future::BoxFuture;
-pub use function::{BlockingHandler, FunctionHandler, from_blocking_fn, from_fn};
+pub use function::{from_blocking_fn, from_fn};
 pub use lines::{LineSink, Stream};
 pub use secrets::is_withheld;
 pub use webhook::WebhookHandler;
 
-use crate::contract::{Outcome, Turn};
 use crate::lease::Lease;
 use std::fmt;
 use std::time::Duration;
+use tenure_core::Outcome;
+pub use tenure_core::Turn;
+
+/// An error of any kind.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long a turn may go on when the candidate leaves, unless its handler or the runner says otherwise.
 pub const GRACE: Duration = Duration::from_secs(1);
@@ -95,9 +97,22 @@ pub enum TurnEnd {
     CutOff,
 }
 
+/// Bytes of a handler's error that are handed on. It is for people.
+const ERROR: usize = 4096;
+
 impl TurnEnd {
-    /// What the component is told.
-    pub fn outcome(&self) -> Outcome {
+    /// The handler returned an error. A text of more than 4 KiB is cut.
+    pub fn failed(error: String) -> Self {
+        Self::Failed(shortened(error))
+    }
+
+    /// The handler did not come to its end. A text of more than 4 KiB is cut.
+    pub fn trapped(error: String) -> Self {
+        Self::Trapped(shortened(error))
+    }
+
+    /// The word for the election.
+    pub(crate) fn outcome(&self) -> Outcome {
         match self {
             Self::Succeeded => Outcome::Succeeded,
             Self::Failed(_) => Outcome::Failed,
@@ -114,6 +129,14 @@ impl TurnEnd {
             Self::Succeeded | Self::TimedOut | Self::CutOff => None,
         }
     }
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > ERROR {
+        text.truncate(text.floor_char_boundary(ERROR));
+        text.push('…');
+    }
+    text
 }
 
 impl fmt::Display for TurnEnd {

@@ -1,16 +1,16 @@
 //! Variables of this process that the work does not inherit.
 
-use crate::settings::names;
 use std::ffi::OsStr;
+use tenure_core::variable;
 
 /// Variables that may hold the secret by which this process reaches the storage account. What names an identity is no
 /// secret, and the work may have its own use for it.
 const SECRETS: [&str; 5] = [
-    names::CONNECTION_STRING,
-    names::KEY,
-    names::SAS_TOKEN,
-    names::AUTH_TOKEN,
-    names::CLIENT_SECRET,
+    variable::CONNECTION_STRING,
+    variable::KEY,
+    variable::SAS_TOKEN,
+    variable::AUTH_TOKEN,
+    variable::CLIENT_SECRET,
 ];
 
 /// Settings of this program, among them secrets. The work may be this program too.

@@ -1,9 +1,10 @@
 //! What tests of handlers give them.
 
+use super::{ERROR, shortened};
 use crate::clock::{BootClock, Clock as _};
-use crate::contract::{Timestamp, Turn};
 use crate::lease::Lease;
 use std::time::Duration;
+use tenure_core::{Timestamp, Turn};
 
 pub(super) fn turn() -> Turn {
     Turn {
@@ -23,4 +24,12 @@ pub(super) fn turn() -> Turn {
 
 pub(super) fn lease() -> Lease {
     Lease::new(1, BootClock::new().reading(), Duration::MAX)
+}
+
+#[test]
+fn a_long_text_is_cut_between_two_characters() {
+    assert_eq!(shortened("x".repeat(ERROR)), "x".repeat(ERROR));
+    let cut = shortened(format!("x{}", "ü".repeat(ERROR)));
+    assert_eq!(cut.len(), ERROR - 1 + '…'.len_utf8());
+    assert!(cut.ends_with("ü…"));
 }

@@ -12,11 +12,9 @@ mod tests;
 use super::lines::HandlerLines;
 use super::{BoxFuture, Handler, LineSink, TurnEnd};
 use crate::clock::Clock;
-use crate::contract::{Request, Turn, to_http};
+use crate::egress::direct::to_http;
 use crate::egress::direct::{self, as_sent};
-use crate::egress::{
-    AllowList, Answers, Authorities, Body, Budget, Error, Gate, Limits, Names, Outlet, Policy,
-};
+use crate::egress::{AllowList, Authorities, Body, Budget, Error, Gate, Limits, Outlet, Policy};
 use crate::lease::Lease;
 use crate::settings::Variables;
 use again::Failed;
@@ -25,6 +23,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure_core::{Complaint, Failure, FailureKind, SettingId, format_duration};
+use tenure_core::{Request, Turn};
 use tenure_webhook::{Call, Credentials, Target, variable, wanted};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -70,9 +69,9 @@ impl WebhookHandler {
                 advice: "write it like https://example.com/tick".to_owned(),
             }]
         })?;
-        let policy = Policy { allow, patience: PATIENCE, answers: Answers::Streamed(u64::MAX) };
+        let policy = Policy::streamed(allow, PATIENCE, u64::MAX);
         // A sidecar is reached by `localhost`.
-        let outlet = Outlet::new(Names::OfAll).trusting(authorities);
+        let outlet = Outlet::of_operator().trusting(authorities);
         Ok(Self {
             target,
             variables: Arc::new(variables),

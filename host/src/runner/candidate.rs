@@ -6,14 +6,15 @@ use super::order::Order;
 use super::turn::{RunningTurn, STUBBORN};
 use super::{Elector, ElectorError, Runner, STEP_LIMIT, Step};
 use crate::clock::Clock;
-use crate::contract::{
-    Event as Word, Failure, Outcome, Outlook, ProblemClass, Report, Request, Response, Role,
-    ServiceTime, State, Told, Turn, TurnResult, Turns, wall,
-};
 use crate::handler::TurnEnd;
+use crate::status::{Outlook, ServiceTime, wall};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tenure_core::{
+    Event as Word, Failure, Outcome, ProblemClass, Report, Request, Response, Role, State, Told,
+    Turn, TurnResult, Turns,
+};
 use tokio::runtime::Handle;
 
 /// All candidates of a process have the same clock.

@@ -1,9 +1,9 @@
 //! Who decides for the runner.
 
-use crate::contract::{Event, Failure, FailureKind, Report, Request, Response, State};
 use crate::election::Election;
-use crate::settings::names;
 use std::time::Duration;
+use tenure_core::variable;
+use tenure_core::{Event, Failure, FailureKind, Report, Request, Response, State};
 use thiserror::Error;
 
 /// A step failed, and the state of its candidate is void. The text says why, for people.
@@ -78,6 +78,6 @@ impl Elector for Election {
     fn names(&self) -> (&str, &str) {
         let settings = self.settings();
         let setting = |name| settings.get(name).unwrap_or_default();
-        (setting(names::ELECTION), setting(names::NAME))
+        (setting(variable::ELECTION), setting(variable::NAME))
     }
 }

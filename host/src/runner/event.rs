@@ -1,11 +1,12 @@
 //! What a runner tells while it runs.
 
-use crate::contract::{ComingTurn, EndingReason, Outlook, ProblemClass, Turn};
 use crate::handler::{Stream, TurnEnd};
+use crate::status::{ComingTurn, Outlook};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::time::Duration;
 use tenure_core::milliseconds;
+use tenure_core::{EndingReason, ProblemClass, Turn};
 use tracing::Level;
 
 /// Something that people or programs may want to know of. Serialized with its name in `event`, as
@@ -329,7 +330,7 @@ fn as_outcome<S: Serializer>(end: &TurnEnd, serializer: S) -> Result<S::Ok, S::E
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Timestamp;
+    use tenure_core::Timestamp;
 
     #[test]
     fn events_serialize_with_their_names() {

@@ -13,13 +13,11 @@ mod tests;
 pub(crate) mod trace;
 mod turn;
 
-pub use crate::handler::GRACE;
 pub use elector::{Elector, ElectorError};
 pub use event::{Class, Event, Reason};
 pub use order::Order;
 
 use crate::clock::Clock;
-use crate::contract::{Event as Word, Failure, Report, Response, State};
 use crate::future::{BoxFuture, becomes_true, if_any};
 use crate::handler::{Handler, TurnEnd};
 use candidate::Candidate;
@@ -28,6 +26,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+use tenure_core::{Event as Word, Failure, Report, Response, State};
 use tokio::runtime::Handle;
 use tokio::select;
 use tokio::sync::{Notify, mpsc, watch};

@@ -1,10 +1,9 @@
 //! Turns reports into events: tells what changed, and only that.
 
 use super::event::{Class, Event, Reason};
-use crate::contract::{
-    ExchangeResult, Incumbent, Outlook, Report, RequestKind, Role, Timestamp, Turns,
-};
+use crate::status::Outlook;
 use std::time::Duration;
+use tenure_core::{ExchangeResult, Incumbent, Report, RequestKind, Role, Timestamp, Turns};
 
 /// Remembers what was told.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! Events for subscribers of the crate `tracing`. The library installs none.
 
 use super::event::Event;
-use crate::contract::Turn;
+use tenure_core::Turn;
 use tenure_core::milliseconds;
 use tracing::{Level, Span, info_span};
 

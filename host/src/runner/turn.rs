@@ -2,11 +2,11 @@
 
 use super::trace;
 use crate::clock::Reading;
-use crate::contract::Turn;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use crate::lease::Lease;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure_core::Turn;
 #[cfg(feature = "mutants")]
 use tenure_core::mutants::{Mutant, is_active};
 use tokio::runtime::Handle;

@@ -8,18 +8,18 @@
 use super::board::{Board, State};
 use super::role::Role;
 use crate::clock::Clock;
-use crate::contract::Turn;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use crate::lease::Lease;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure_core::Turn;
 
 /// The work of a leader that is an application's: [`Handler`] of a candidate with
 /// [`Schedule::WhileLeading`](crate::settings::Schedule::WhileLeading), whose [`Board`] a [`Server`](super::Server)
 /// shows: the board must be told of each report and each event. Its turn ends by itself when the leadership is
 /// about to be given up and all that the application was told has run out. Leave the runner's
 /// [`grace`](crate::runner::Runner::grace) as it is: with one that is shorter than a leader may act without a renewal
-/// ([`Periods::by_lease`](crate::settings::Periods)), the lease is released sooner, and the application must heed a
+/// ([`Timings::by_lease`](tenure_core::Timings::by_lease)), the lease is released sooner, and the application must heed a
 /// denial within that time.
 ///
 /// Nobody preempts the application, and the candidate must leave no last will: its process may die while the

@@ -10,13 +10,13 @@ pub(super) use state::{Change, State};
 
 use super::metrics::Metrics;
 use super::role::{Followed, Leader, Role};
-use crate::contract::Report;
 use crate::runner::Event;
-use crate::settings::Replacement;
+use crate::status::Replacement;
 use chrono::{DateTime, Utc};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tenure_core::Report;
 use tokio::sync::{Notify, watch};
 
 /// The present state of one candidate, with its newest changes and its figures.

@@ -4,10 +4,10 @@ use super::board::{Board, Readiness};
 use super::metrics::{Counts, Times};
 use super::process;
 use super::role::Role;
-use crate::contract::{Timestamp, Turns};
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use std::time::Duration;
+use tenure_core::{Timestamp, Turns};
 
 use Read::{Candidate, Counted, Everybody, Process};
 

@@ -1,11 +1,11 @@
 //! What a candidate counts.
 
-use crate::contract::{Exchange, ExchangeResult, ProblemClass, RequestKind, Turn};
 use crate::handler::TurnEnd;
 use crate::runner::{self, Event};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tenure_core::{Exchange, ExchangeResult, ProblemClass, RequestKind, Turn};
 
 /// How long a renewal took that was answered; none for all else. The lease depends on renewals, so their times are worth
 /// a histogram.

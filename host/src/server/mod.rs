@@ -51,6 +51,7 @@ pub use roster::Roster;
 pub use watch::Watcher;
 
 use crate::clock::Clock;
+use crate::settings::machine_name;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -92,7 +93,7 @@ impl Server {
     }
 
     /// The same for the candidates of several elections, which may come and go: `?election=container/blob` chooses
-    /// one. `hosts` are names by which it may be asked.
+    /// one. `hosts` are names by which it may be asked, beside this machine's.
     ///
     /// # Errors
     ///
@@ -102,6 +103,7 @@ impl Server {
         let page = page::router(move || roster.sources());
         let app = pages::with_refusals(pages.merge(page));
         let address = listener.local_addr()?;
+        machine_name().iter().for_each(|name| hosts.add(name));
         let app = hosts::only_by(hosts, app);
         let task = tokio::spawn(accept::accept(listener, app, accept::Limits::default()));
         Ok(Self { address, task })

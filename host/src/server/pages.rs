@@ -6,7 +6,7 @@ use super::exposition::exposition;
 use super::role::Role;
 use super::roster::{Face, Roster, choose};
 use super::watch::News;
-use crate::contract::candidate_as_json;
+use crate::status::candidate_as_json;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;

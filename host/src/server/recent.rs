@@ -6,12 +6,13 @@
 //! told as unknown: what is not known is not guessed.
 
 use super::page::view::PastTurn;
-use crate::contract::{Outcome, Turn, Turns, local_time};
 use crate::handler::TurnEnd;
+use crate::status::local_time;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure_core::milliseconds;
+use tenure_core::{Outcome, Turn, Turns};
 use tenure_core::{Schedule, Timestamp, Zone};
 
 /// So many are kept and shown.

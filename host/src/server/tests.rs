@@ -3,14 +3,14 @@ mod access;
 use super::board::Readiness;
 use super::*;
 use crate::clock::BootClock;
-use crate::contract::{
-    EndingReason, Exchange, ExchangeResult, Incumbent, Leadership, Problem, ProblemClass, Report,
-    RequestKind, Role, Timestamp, Turn,
-};
 use crate::handler::TurnEnd;
 use crate::runner::{Event, Reason};
 use serde_json::Value;
 use std::time::Duration;
+use tenure_core::{
+    EndingReason, Exchange, ExchangeResult, Incumbent, Leadership, Problem, ProblemClass, Report,
+    RequestKind, Role, Timestamp, Turn,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 pub(super) const NOW: Duration = Duration::from_secs(1_000_000);

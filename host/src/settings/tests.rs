@@ -67,9 +67,9 @@ fn the_component_reads_what_was_written() {
 #[test]
 fn defaults_are_those_of_the_component() {
     let bare = |name: &str| match name {
-        names::ELECTION => Some("jobs/report".to_owned()),
-        names::CONNECTION_STRING => Some(AZURITE.to_owned()),
-        names::NAME => Some(default_name()),
+        variable::ELECTION => Some("jobs/report".to_owned()),
+        variable::CONNECTION_STRING => Some(AZURITE.to_owned()),
+        variable::NAME => Some(default_name()),
         _ => None,
     };
     let bare = tenure_core::Settings::read(bare).unwrap();
@@ -99,19 +99,19 @@ fn all_complaints_come_at_once() {
     let complaints = read(&settings, Some(Schedule::Every(Duration::ZERO))).unwrap_err();
     let mut wrong: Vec<_> = complaints.iter().map(|c| c.setting.variable()).collect();
     wrong.sort_unstable();
-    assert_eq!(wrong, [names::ELECTION, names::EVERY, names::LEASE]);
+    assert_eq!(wrong, [variable::ELECTION, variable::EVERY, variable::LEASE]);
 }
 
 #[test]
 fn of_the_environment_only_the_credential_is_taken() {
     let variables = Variables::new()
-        .with(names::ACCOUNT, "acme")
-        .with(names::IDENTITY_ENDPOINT, "http://127.0.0.1/token")
-        .with(names::LEASE, "60s")
-        .with(names::ELECTION, "jobs/other");
+        .with(variable::ACCOUNT, "acme")
+        .with(variable::IDENTITY_ENDPOINT, "http://127.0.0.1/token")
+        .with(variable::LEASE, "60s")
+        .with(variable::ELECTION, "jobs/other");
     let left = variables.of_credentials();
     assert_eq!(left.environment().len(), 2);
-    assert_eq!((left.get(names::LEASE), left.get(names::ELECTION)), (None, None));
+    assert_eq!((left.get(variable::LEASE), left.get(variable::ELECTION)), (None, None));
 }
 
 #[test]
@@ -125,6 +125,6 @@ fn no_secret_is_printed() {
 fn a_file_is_named_wherever_the_program_is() {
     let credential = Credential::ConnectionStringFile("secrets/storage".into());
     let variables = Variables::from(Settings::new("jobs/report", credential));
-    let path = PathBuf::from(variables.get(names::CONNECTION_STRING_FILE).unwrap());
+    let path = PathBuf::from(variables.get(variable::CONNECTION_STRING_FILE).unwrap());
     assert!(path.is_absolute() && path.ends_with("secrets/storage"), "{}", path.display());
 }

@@ -1,54 +1,23 @@
 //! Settings as the election component reads them: environment variables.
 
-use super::{Replacement, Schedule};
+use super::Schedule;
+use super::replacement::Replacement;
 use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
-use std::time::Duration;
-use tenure_core::{Environment, Failover, Secret, SettingId, Unreadable, format_duration};
+use tenure_core::{
+    Environment, Failover, Secret, SettingId, Timings, Unreadable, format_duration, variable,
+};
 use zeroize::Zeroize;
-
-/// The names of the settings. The component judges the values, and knows the defaults.
-pub mod names {
-    #[doc(inline)]
-    pub use tenure_core::variable::*;
-
-    /// Set to `true`, reports hold the leader's last will. For programs, not for people.
-    pub const LAST_WILL: &str = tenure_core::LastWill::VARIABLE;
-
-    /// Set to `true`, the host sends the requests that reports hold. For programs, not for people.
-    pub const BACKGROUND: &str = tenure_core::Beside::VARIABLE;
-
-    /// Set to `true`, it looks and takes no part. For programs, not for people.
-    pub const OBSERVE: &str = tenure_core::Settings::OBSERVE;
-
-    /// Set to `true`, the election coordinates shares. For programs, not for people.
-    pub const COORDINATES: &str = tenure_core::Settings::COORDINATES;
-
-    /// Set to `true`, the work has no timer, and runs for triggers only. For programs, not for people.
-    pub const ON_TRIGGER: &str = tenure_core::Settings::ON_TRIGGER;
-
-    /// How often a leader reads orders: a duration, or `never`. For programs, not for people.
-    pub const ORDERS: &str = tenure_core::Settings::ORDERS;
-
-    /// How the names of all settings begin, those of the credentials too, which are the component's
-    /// business alone.
-    pub const PREFIXES: [&str; 3] = ["TENURE_", "AZURE_", "IDENTITY_"];
-
-    /// Returns true if platforms or the SDKs of Azure set this variable: it says how requests are authorised.
-    pub(in crate::settings) fn is_of_a_credential(name: &str) -> bool {
-        !name.starts_with("TENURE_")
-    }
-}
 
 /// What the periods of a candidate follow from.
 const PERIODS: &[&str] = &[
-    names::LEASE,
-    names::MARGIN,
-    names::RENEW,
-    names::POLL,
-    names::FAILOVER,
-    names::REQUEST_TIMEOUT,
+    variable::LEASE,
+    variable::MARGIN,
+    variable::RENEW,
+    variable::POLL,
+    variable::FAILOVER,
+    variable::REQUEST_TIMEOUT,
 ];
 
 /// The environment of the election component, and nothing but that: it holds the storage
@@ -66,13 +35,13 @@ impl Variables {
     }
 
     /// The settings among the variables of this process. Blank ones count as not set. Without
-    /// [`NAME`](names::NAME) the candidate is called `unnamed`: add one with
+    /// [`NAME`](variable::NAME) the candidate is called `unnamed`: add one with
     /// [`default_name`](super::default_name).
     pub fn from_env() -> Self {
         let mut variables = Self::new();
         for (name, value) in std::env::vars_os() {
             let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) else { continue };
-            let ours = names::PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+            let ours = variable::PREFIXES.iter().any(|prefix| name.starts_with(prefix));
             if ours && !value.trim().is_empty() {
                 variables.set(&name, value);
             }
@@ -84,19 +53,19 @@ impl Variables {
     #[must_use]
     pub fn on(self, schedule: Schedule) -> Self {
         match schedule {
-            Schedule::Every(interval) => self.with(names::EVERY, format_duration(interval)),
-            Schedule::Cron { expression, time_zone: None } => self.with(names::CRON, expression),
+            Schedule::Every(interval) => self.with(variable::EVERY, format_duration(interval)),
+            Schedule::Cron { expression, time_zone: None } => self.with(variable::CRON, expression),
             Schedule::Cron { expression, time_zone: Some(zone) } => {
-                self.with(names::CRON, expression).with(names::TIME_ZONE, zone)
+                self.with(variable::CRON, expression).with(variable::TIME_ZONE, zone)
             }
-            Schedule::WhileLeading => self.with(names::WHILE_LEADING, "true"),
-            Schedule::OnTrigger => self.with(names::ON_TRIGGER, "true"),
+            Schedule::WhileLeading => self.with(variable::WHILE_LEADING, "true"),
+            Schedule::OnTrigger => self.with(variable::ON_TRIGGER, "true"),
         }
     }
 
     /// Those that say with what requests are authorised.
     pub(super) fn of_credentials(mut self) -> Self {
-        let others = |name: &&String| !names::is_of_a_credential(name);
+        let others = |name: &&String| name.starts_with("TENURE_");
         let others: Vec<_> = self.0.iter().map(|(name, _)| name).filter(others).cloned().collect();
         others.iter().for_each(|name| self.remove(name));
         self
@@ -130,46 +99,38 @@ impl Variables {
     }
 
     /// The periods that a candidate with these settings keeps; none where one of them is wrong.
-    pub fn periods(&self) -> Option<Periods> {
-        let read = self.read(PERIODS)?;
-        let (timings, failover) = (read.timings, read.timings.failover);
-        let by_lease = timings.lease.saturating_sub(timings.margin);
-        Some(Periods {
-            by_lease,
-            validity: failover.map_or(by_lease, |failover| by_lease.min(failover.acts())),
-            renew: failover.map_or(timings.renew, Failover::beat),
-            failover: failover.is_some(),
-        })
+    pub fn timings(&self) -> Option<Timings> {
+        Some(self.read(PERIODS)?.timings)
     }
 
     /// How soon a leader with these settings is replaced when it dies; none where one of them is wrong. It counts as
-    /// supervised where it is asked for its [last will](names::LAST_WILL).
+    /// supervised where it is asked for its [last will](variable::LAST_WILL).
     pub fn replacement(&self) -> Option<Replacement> {
-        let timings = self.read(PERIODS)?.timings;
+        let timings = self.timings()?;
         Some(Replacement {
             promise: timings.failover.map(Failover::promise),
             lease: timings.lease,
             poll: timings.poll,
-            supervised: self.get(names::LAST_WILL) == Some("true"),
-            watched: self.get(names::ADDRESS).is_some_and(Replacement::may_be_watched),
+            supervised: self.get(variable::LAST_WILL) == Some("true"),
+            watched: self.get(variable::ADDRESS).is_some_and(Replacement::may_be_watched),
         })
     }
 
     /// The timer as the record of a leader with these settings has it; none without one, or where
     /// it is wrong.
     pub fn schedule(&self) -> Option<String> {
-        self.read(&[names::EVERY, names::CRON, names::TIME_ZONE])?.agenda.description()
+        self.read(&[variable::EVERY, variable::CRON, variable::TIME_ZONE])?.agenda.description()
     }
 
     /// Some of the settings as the component reads them; none where one of these is wrong.
     fn read(&self, some: &[&str]) -> Option<tenure_core::Settings> {
-        let variable = |name: &str| match name {
-            names::ELECTION => Some("any/any".to_owned()),
-            names::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_owned()),
+        let value = |name: &str| match name {
+            variable::ELECTION => Some("any/any".to_owned()),
+            variable::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_owned()),
             name if some.contains(&name) => self.get(name).map(str::to_owned),
             _ => None,
         };
-        tenure_core::Settings::read(variable).ok()
+        tenure_core::Settings::read(value).ok()
     }
 
     /// All of them, secrets too: for the environment of a component.
@@ -216,37 +177,23 @@ impl fmt::Debug for Variables {
     }
 }
 
-/// How long a leader may act, and its work may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Periods {
-    /// How long a leadership lasts without a renewal where there are no beats: the lease less the margin. With failover it
-    /// lasts that long too on an account that keeps versions.
-    pub by_lease: Duration,
-    /// How long a leadership lasts without a renewal, the lease less the margin; or without a beat.
-    pub validity: Duration,
-    /// From one renewal, or one beat, to the next.
-    pub renew: Duration,
-    /// It beats.
-    pub failover: bool,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn nothing_is_printed_but_names() {
-        let variables = Variables::new().with(names::CONNECTION_STRING, "AccountKey=c2VjcmV0");
+        let variables = Variables::new().with(variable::CONNECTION_STRING, "AccountKey=c2VjcmV0");
         assert_eq!(format!("{variables:?}"), r#"{"AZURE_STORAGE_CONNECTION_STRING"}"#);
     }
 
     #[test]
     fn the_newest_value_counts() {
-        let variables = Variables::new().with(names::LEASE, "15s").with(names::LEASE, "30s");
-        assert_eq!(variables.get(names::LEASE), Some("30s"));
+        let variables = Variables::new().with(variable::LEASE, "15s").with(variable::LEASE, "30s");
+        assert_eq!(variables.get(variable::LEASE), Some("30s"));
         assert_eq!(variables.environment().len(), 1);
         let mut variables = variables;
-        variables.remove(names::LEASE);
+        variables.remove(variable::LEASE);
         assert_eq!(variables, Variables::new());
     }
 }

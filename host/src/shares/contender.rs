@@ -1,10 +1,10 @@
 //! A coordinating candidate or one of a share, as the member knows it that began it, and the place that it is given.
 
-use crate::contract::{Report, Role};
 use crate::future::becomes_true;
 use crate::runner::Order;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tenure_core::{Report, Role};
 use tokio::select;
 use tokio::sync::{Notify, mpsc, watch};
 

@@ -28,11 +28,10 @@ mod translate;
 pub(crate) mod whole;
 
 use crate::clock::BootClock;
-use crate::contract::{Complaint, ProblemClass};
 use crate::election::Election;
 use crate::handler::Handler;
 use crate::runner::{Class, Event, Runner, trace};
-use crate::settings::{InvalidSettings, Schedule, Settings, Variables, names};
+use crate::settings::{InvalidSettings, Schedule, Settings, Variables};
 use contender::Place;
 use std::fmt;
 use std::pin::pin;
@@ -40,6 +39,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use task::{AGAIN, Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task};
 use tenure_core::SettingId;
+use tenure_core::variable;
+use tenure_core::{Complaint, ProblemClass};
 use tenure_shares::{Pace, Sign};
 use tokio::runtime::Handle as Runtime;
 use tokio::time::timeout;
@@ -87,7 +88,7 @@ impl Shares {
         let mut complaints = Vec::new();
         if settings.name.as_deref().is_none_or(|name| name.trim().is_empty()) {
             let advice = "give each process a name of its own";
-            complaints.push(complaint(names::NAME, "shares need a name", advice));
+            complaints.push(complaint(variable::NAME, "shares need a name", advice));
         }
         if !(1..=MOST).contains(&count) {
             let problem = format!("work cannot be split into {count} shares");
@@ -267,7 +268,7 @@ impl fmt::Debug for Shares {
 
 /// The settings of the coordinating election, which has no turns.
 fn coordinating(settings: &Settings) -> Variables {
-    Variables::from(settings.clone()).with(names::COORDINATES, "true")
+    Variables::from(settings.clone()).with(variable::COORDINATES, "true")
 }
 
 fn complaint(setting: &'static str, problem: &str, advice: &str) -> Complaint {

@@ -1,10 +1,10 @@
 //! Sends what a member and the coordinator ask for.
 
 use super::translate::{answer, requests, sign_of};
-use crate::contract::{LeaseState, Problem, ProblemClass, Request, Snapshot};
 use crate::election::Election;
 use std::sync::Arc;
 use tenure_azure::operation::ETag;
+use tenure_core::{LeaseState, Problem, ProblemClass, Request, Snapshot};
 use tenure_shares::{Answer, Ask, Share, Tag};
 
 /// The blobs beside the coordinating election, as one member uses them.

@@ -17,7 +17,7 @@ fn all_complaints_come_at_once() {
     let settings = Settings::new("jobs/orders", credential());
     for count in [0, MOST + 1] {
         let told = complaints(settings.clone(), count);
-        assert_eq!(told, [names::NAME, "TENURE_SHARES"], "{count}");
+        assert_eq!(told, [variable::NAME, "TENURE_SHARES"], "{count}");
     }
     let mut settings = Settings::new("jobs/orders", credential());
     settings.name = Some("ada".to_owned());

@@ -1,6 +1,5 @@
 //! Between the requests of [`tenure_shares`] and those about blobs.
 
-use crate::contract::{Problem, ProblemClass};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::fmt::Display;
 use std::time::Duration;
@@ -8,6 +7,7 @@ use tenure_azure::operation::{ETag, Over};
 use tenure_core::{
     ListedBlob, Record, SideAnswer as Done, SideRequest as Request, SideWrite as Write,
 };
+use tenure_core::{Problem, ProblemClass};
 use tenure_shares::{Answer, Ask, Listed, Pace, Plan, Sign, Tag};
 
 /// The suffix of the plan's blob.

@@ -7,7 +7,7 @@ use super::output::Output;
 use super::surroundings::Surroundings;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tenure::clock::Reading;
+use tenure::engine::Reading;
 use tenure::engine::{Budget, FIELDS};
 use tenure_core::nanoseconds;
 use wasmtime::Store;

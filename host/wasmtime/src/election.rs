@@ -17,16 +17,15 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tenure::clock::{Clock, Reading};
-use tenure::contract::{
-    Event, Failure, FailureKind, LEADER_HANDLER, Needs, Report, Request, Response, State, response,
-    to_http,
-};
-use tenure::egress::{AllowList, Authorities};
-use tenure::engine::{Budget, Clients, Gate, driven, reach, through};
-use tenure::runner::{Elector, ElectorError};
-use tenure::settings::{Variables, names};
+use tenure::Authorities;
+use tenure::engine::Variables;
+use tenure::engine::{AllowList, Budget, Clients, Gate};
+use tenure::engine::{Clock, Reading};
+use tenure::engine::{Elector, ElectorError};
+use tenure::engine::{LEADER_HANDLER, response, to_http};
 use tenure_core::nanoseconds;
+use tenure_core::variable;
+use tenure_core::{Event, Failure, FailureKind, Needs, Report, Request, Response, State};
 use tokio::time::timeout;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{
@@ -46,7 +45,7 @@ const MEMORY: usize = 64 * 1024 * 1024;
 /// The election component with the settings of one candidate.
 ///
 /// It may send requests to the origins that its [`check`](ElectionComponent::check) named, so nothing is sent before
-/// that. A [`Runner`](tenure::runner::Runner) checks one that was not.
+/// that. A [`Runner`](tenure::engine::Runner) checks one that was not.
 pub struct ElectionComponent {
     engine: Engine,
     instances: Arc<Instances>,
@@ -104,7 +103,7 @@ impl ElectionComponent {
         settings: impl Into<Variables>,
         clock: &impl Clock,
     ) -> Result<Self, ComponentError> {
-        let (engine, settings) = (&engine.brief(), driven(settings));
+        let (engine, settings) = (&engine.brief(), driven(settings.into()));
         let failed = |error: wasmtime::Error| ComponentError::of(&error);
         let component = Component::from_binary(engine.wasmtime(), binary).map_err(failed)?;
         let functions = Functions::of(&component)?;
@@ -132,7 +131,7 @@ impl ElectionComponent {
     /// trusts the same servers, and they share their connections.
     #[must_use]
     pub fn for_candidate(&self, settings: impl Into<Variables>, clock: &impl Clock) -> Self {
-        self.with(driven(settings).environment().into(), clock.reading())
+        self.with(driven(settings.into()).environment().into(), clock.reading())
     }
 
     fn with(&self, env: Arc<[(String, String)]>, clock: Reading) -> Self {
@@ -188,8 +187,8 @@ impl ElectionComponent {
         let refused =
             |all: Vec<types::Complaint>| CheckError::Settings(all.iter().map(sentence).collect());
         let needs: Needs = answer.map_err(refused)?.across();
-        let allow =
-            reach(&needs).map_err(|invalid| CheckError::Settings(vec![invalid.to_string()]))?;
+        let allow = AllowList::of(&needs)
+            .map_err(|invalid| CheckError::Settings(vec![invalid.to_string()]))?;
         // A second check of the same settings needs the same.
         let _ = self.granted.set(self.gate(allow));
         Ok(needs)
@@ -329,10 +328,10 @@ impl ElectionComponent {
 
     /// Returns the settings, with the interval of reads of orders where many candidates lead.
     fn environment(&self) -> Arc<[(String, String)]> {
-        let is_set = || self.env.iter().any(|(name, _)| name == names::ORDERS);
+        let is_set = || self.env.iter().any(|(name, _)| name == variable::ORDERS);
         match self.engine.orders_interval() {
             Some(interval) if !is_set() => {
-                let orders = (names::ORDERS.to_owned(), format!("{}ms", interval.as_millis()));
+                let orders = (variable::ORDERS.to_owned(), format!("{}ms", interval.as_millis()));
                 self.env.iter().cloned().chain([orders]).collect()
             }
             _ => self.env.clone(),
@@ -365,6 +364,11 @@ impl ElectionComponent {
     }
 }
 
+/// The host sends the requests that a report asks for.
+fn driven(settings: Variables) -> Variables {
+    settings.with(variable::BACKGROUND, "true")
+}
+
 impl Elector for ElectionComponent {
     async fn step(
         &self,
@@ -388,7 +392,7 @@ impl Elector for ElectionComponent {
                     Err(_) => Err(failed(FailureKind::Timeout, &"")),
                 }
             }
-            (None, Some(gate)) => through(gate, request, within).await,
+            (None, Some(gate)) => gate.fetch(request, within).await,
             (None, None) => Err(failed(FailureKind::Denied, &"")),
         }?;
         Ok(response(answer))
@@ -413,7 +417,7 @@ impl Elector for ElectionComponent {
             let known = self.env.iter().find(|(known, _)| known == name);
             known.map_or("", |(_, value)| value.as_str())
         };
-        (setting(names::ELECTION), setting(names::NAME))
+        (setting(variable::ELECTION), setting(variable::NAME))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What can go wrong with the component itself.
 
-use tenure::runner::ElectorError;
+use tenure::engine::ElectorError;
 use thiserror::Error;
 
 /// The component trapped, broke its contract, or could not be loaded. The text says which.

@@ -12,13 +12,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::Lease;
-use tenure::TraceParent;
-use tenure::clock::{Clock, Reading};
-use tenure::contract::{LEADER_HANDLER, Turn};
-use tenure::egress::AllowList;
-use tenure::engine::{Answers, Budget, Gate, Names, Outlet, Policy};
-use tenure::engine::{HandlerLines, TurnLines, shortened};
+use tenure::engine::AllowList;
+use tenure::engine::LEADER_HANDLER;
+use tenure::engine::TraceParent;
+use tenure::engine::{Budget, Gate, Outlet, Policy};
+use tenure::engine::{Clock, Reading};
+use tenure::engine::{HandlerLines, TurnLines};
 use tenure::handler::{BoxFuture, Handler, LineSink, Stream, TurnEnd};
+use tenure_core::Turn;
 use wasmtime::component::Component;
 use wasmtime::{Store, UpdateDeadline};
 
@@ -75,8 +76,8 @@ impl Default for Options {
 ///
 /// ```no_run
 /// use std::sync::Arc;
-/// use tenure::clock::BootClock;
-/// use tenure::egress::AllowList;
+/// use tenure::engine::BootClock;
+/// use tenure::engine::AllowList;
 /// use tenure_wasmtime::{ComponentHandler, Engine, Options};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -152,15 +153,14 @@ impl ComponentHandler {
         let world = LeaderPre::new(linked).map_err(|error| {
             InvalidHandler::new(format!("exports {LEADER_HANDLER} wrongly: {error:#}"))
         })?;
-        let policy =
-            Policy { allow: options.allow, patience: PATIENCE, answers: Answers::Streamed(ANSWER) };
+        let policy = Policy::streamed(options.allow, PATIENCE, ANSWER);
         Ok(Self {
             engine: engine.clone(),
             _kept: kept,
             world,
             env: options.env,
             policy: Arc::new(policy),
-            outlet: Outlet::new(Names::OfOthers),
+            outlet: Outlet::new(),
             lines: HandlerLines::new(options.output, clock.reading()),
             memory_limit: options.memory_limit,
             clock: clock.reading(),
@@ -235,7 +235,7 @@ impl Handler for ComponentHandler {
         Box::pin(async move {
             match self.run(turn, &lease).await {
                 Ok(Ok(())) => TurnEnd::Succeeded,
-                Ok(Err(text)) => TurnEnd::Failed(shortened(text)),
+                Ok(Err(text)) => TurnEnd::failed(text),
                 Err(_) if lease.is_lost() => TurnEnd::CutOff,
                 Err(error) => TurnEnd::Trapped(explain(&error)),
             }

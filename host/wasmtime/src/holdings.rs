@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use std::any::Any;
 use std::collections::HashSet;
-use tenure::engine::{Budget, OPEN_BODY, weight};
+use tenure::engine::{Budget, OPEN_BODY};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi_http::FieldMap;
 use wasmtime_wasi_http::p2::bindings::http::types::Method;
@@ -66,7 +66,7 @@ impl Holdings {
 /// Bytes of one handle. Headers that several have in common are counted once.
 fn held(entry: &(dyn Any + Send), seen: &mut HashSet<*const HeaderMap>) -> usize {
     let mut once = |headers: &HeaderMap| match seen.insert(headers) {
-        true => weight(headers),
+        true => Budget::weight(headers),
         false => 0,
     };
     if let Some(fields) = entry.downcast_ref::<FieldMap>() {
@@ -162,6 +162,6 @@ mod tests {
         own.push(answer(FieldMap::new_mutable(0), Some(body()))).unwrap();
         let mut seen = HashSet::new();
         let counts: Vec<_> = own.iter_mut().map(|entry| held(entry, &mut seen)).collect();
-        assert_eq!(counts, [weight(&fields(1000)), OPEN_BODY]);
+        assert_eq!(counts, [Budget::weight(&fields(1000)), OPEN_BODY]);
     }
 }

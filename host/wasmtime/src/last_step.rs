@@ -2,7 +2,7 @@
 
 use super::engine::{Engine, Leads};
 use std::time::Duration;
-use tenure::contract::{Report, Role};
+use tenure_core::{Report, Role};
 
 /// A step of a candidate with a lease comes too late when it begins later than this, and than an eighth of the time that was left
 /// when it was due.
@@ -67,7 +67,7 @@ impl LastStep {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure::contract::Leadership;
+    use tenure_core::Leadership;
 
     const MS: Duration = Duration::from_millis(1);
     const ZERO: Duration = Duration::ZERO;

@@ -2,10 +2,11 @@
 //! which are the work of a leader.
 //!
 //! ```no_run
-//! use tenure::clock::BootClock;
+//! use tenure::engine::BootClock;
 //! use tenure::handler;
-//! use tenure::runner::Runner;
-//! use tenure::settings::{Credential, Schedule, Settings, Variables};
+//! use tenure::engine::Runner;
+//! use tenure::settings::{Credential, Schedule, Settings};
+//! use tenure::engine::Variables;
 //! use tenure_wasmtime::{ElectionComponent, Engine};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

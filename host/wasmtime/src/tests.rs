@@ -9,11 +9,12 @@ use chrono::DateTime;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tenure::clock::{BootClock, Clock};
-use tenure::contract::{Event, LeaseState, Role, Snapshot, State};
-use tenure::election::Election;
+use tenure::engine::Election;
+use tenure::engine::Variables;
+use tenure::engine::{BootClock, Clock};
 use tenure::handler::BoxFuture;
-use tenure::settings::{Variables, names};
+use tenure_core::variable;
+use tenure_core::{Event, LeaseState, Role, Snapshot, State};
 use tenure_store::{Account, Now, Request, Service, Store};
 use virtual_time::VirtualClock;
 
@@ -33,10 +34,10 @@ async fn store() -> Store {
 
 fn settings(store: &Store) -> Variables {
     Variables::new()
-        .with(names::ELECTION, "tests/component")
-        .with(names::NAME, "a")
-        .with(names::EVERY, "1h")
-        .with(names::CONNECTION_STRING, store.connection_string())
+        .with(variable::ELECTION, "tests/component")
+        .with(variable::NAME, "a")
+        .with(variable::EVERY, "1h")
+        .with(variable::CONNECTION_STRING, store.connection_string())
 }
 
 /// The election as anybody sees it.
@@ -49,13 +50,13 @@ async fn look(store: &Store) -> Snapshot {
 #[tokio::test]
 async fn all_complaints_come_at_once_and_without_a_secret() {
     let settings = Variables::new()
-        .with(names::LEASE, "5s")
-        .with(names::CONNECTION_STRING, "AccountName=a;AccountKey=c2VjcmV0;Secret");
+        .with(variable::LEASE, "5s")
+        .with(variable::CONNECTION_STRING, "AccountName=a;AccountKey=c2VjcmV0;Secret");
     let (component, _) = component(settings);
     let Err(CheckError::Settings(complaints)) = component.check().await else {
         panic!("the settings are wrong");
     };
-    for setting in [names::ELECTION, names::LEASE, names::CONNECTION_STRING] {
+    for setting in [variable::ELECTION, variable::LEASE, variable::CONNECTION_STRING] {
         assert!(complaints.iter().any(|about| about.starts_with(setting)), "{complaints:?}");
     }
     assert!(!format!("{complaints:?}").contains("c2VjcmV0"));
@@ -131,9 +132,9 @@ fn first_state(engine: &Engine, seed: u64) -> State {
     VirtualClock::run(async |clock| {
         let network = Wireless(Mutex::new(Service::new(vec![Account::emulator()], 1)));
         let settings = Variables::new()
-            .with(names::ELECTION, "tests/component")
-            .with(names::EVERY, "1h")
-            .with(names::CONNECTION_STRING, "UseDevelopmentStorage=true");
+            .with(variable::ELECTION, "tests/component")
+            .with(variable::EVERY, "1h")
+            .with(variable::CONNECTION_STRING, "UseDevelopmentStorage=true");
         let component = ElectionComponent::new(engine, settings, &clock).unwrap();
         let component = component.in_surroundings(surroundings(network, seed));
         let report = component.step(None, clock.now(), None).await.unwrap();
@@ -156,8 +157,8 @@ async fn an_event_of_a_step_that_could_not_be_made_comes_first_in_the_next_one()
     let file = folder.path().join("connection");
     let write = |text: &str| std::fs::write(&file, text).unwrap();
     let settings = Variables::new()
-        .with(names::ELECTION, "tests/component")
-        .with(names::CONNECTION_STRING_FILE, file.to_str().unwrap());
+        .with(variable::ELECTION, "tests/component")
+        .with(variable::CONNECTION_STRING_FILE, file.to_str().unwrap());
     let (component, clock) = component(settings);
     write(&store.connection_string());
     component.check().await.unwrap();

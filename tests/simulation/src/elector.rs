@@ -5,10 +5,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure::contract::{EndingReason, Event, Failure, Report, Request, Response, Role, State};
+use tenure::engine::Variables;
+use tenure::engine::{Elector, ElectorError};
 use tenure::handler::BoxFuture;
-use tenure::runner::{Elector, ElectorError};
-use tenure::settings::Variables;
+use tenure_core::{EndingReason, Event, Failure, Report, Request, Response, Role, State};
 use tenure_core::{Settings, Timestamp, Told};
 use tenure_wasmtime::{ElectionComponent, Network, NetworkFailure, Surroundings};
 use tokio::select;

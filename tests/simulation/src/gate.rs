@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use tenure::contract::{Report, Role};
-use tenure::runner::Order;
+use tenure::engine::Order;
+use tenure_core::{Report, Role};
 use tokio::sync::{Notify, mpsc};
 
 use super::fault::Step;

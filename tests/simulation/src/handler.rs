@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tenure::Lease;
-use tenure::clock::Clock;
-use tenure::contract::{Timestamp, Turn};
+use tenure::engine::Clock;
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
+use tenure_core::{Timestamp, Turn};
 
 use super::clock::SimClock;
 use super::dice::Dice;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use tenure::clock::Clock;
+use tenure::engine::Clock;
 use tenure_azure::secret::Secret;
 use tenure_azure::{Metadata, Operation, request as azure};
 use tenure_core::driver::{self, Surroundings};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenure::runner::Runner;
+use tenure::engine::Runner;
 use tokio::sync::mpsc;
 
 use super::dice::Dice;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenure::runner::Order;
+use tenure::engine::Order;
 
 use super::condition;
 use super::dice::Dice;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure::clock::Clock;
-use tenure::contract::{self, Report, Role};
+use tenure::engine::Clock;
 use tenure_core::mutants::{Mutant, is_active};
+use tenure_core::{Report, Role};
 use tenure_store::Request;
 use tokio::select;
 
@@ -62,7 +62,7 @@ impl Told {
     }
 }
 
-fn request(will: &contract::Request) -> Request {
+fn request(will: &tenure_core::Request) -> Request {
     let path = will.url.match_indices('/').nth(2).map_or(0, |(at, _)| at);
     Request {
         method: will.method.clone(),

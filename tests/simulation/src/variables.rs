@@ -1,6 +1,6 @@
 //! How the candidate of a machine is configured.
 
-use tenure_core::{Delivery, LastWill, Missed};
+use tenure_core::{Delivery, Missed, variable};
 
 use super::plan::{COOL_DOWN, Machine, Plan, Trait};
 use super::service::ELECTION;
@@ -48,7 +48,7 @@ pub fn of(plan: &Plan, number: usize) -> Variables {
     set("TENURE_NAME", format!("m{}", machine.name));
     set("TENURE_COOL_DOWN", format!("{COOL_DOWN}s"));
     if plan.traits.has(Trait::Supervised) {
-        set(LastWill::VARIABLE, "true".into());
+        set(variable::LAST_WILL, "true".into());
     }
     if let Some(millis) = machine.failover {
         set("TENURE_FAILOVER", format!("{millis}ms"));

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, FixedOffset};
 use serde_json::Value;
-use tenure::clock::BootClock;
-use tenure::egress::AllowList;
-use tenure::runner::Runner;
-use tenure::settings::Variables;
+use tenure::engine::AllowList;
+use tenure::engine::BootClock;
+use tenure::engine::Runner;
+use tenure::engine::Variables;
 use tenure_tests::examples::Language;
 use tenure_tests::foreign::{self, Server, Waiting};
 use tenure_tests::{Candidate, Reports, SERVICE, Store, examples, needs, tools};

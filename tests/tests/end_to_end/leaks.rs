@@ -285,7 +285,7 @@ async fn until_problem(command: Command) -> String {
 
 #[test]
 fn nothing_that_holds_a_secret_can_be_printed() {
-    let settings = tenure::settings::Variables::new().with("AZURE_STORAGE_KEY", KEY);
+    let settings = tenure::engine::Variables::new().with("AZURE_STORAGE_KEY", KEY);
     let account = Account::new("tenure", &[KEY]).unwrap();
     let printed =
         format!("{settings:?} {settings:#?} {account:?} {account:#?} {:?}", KeyName::Key1);

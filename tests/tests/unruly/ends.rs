@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure::clock::Clock;
+use tenure::engine::Clock;
 use tenure::handler::TurnEnd;
 
 use super::stage::{LONG, Stage, trapped};

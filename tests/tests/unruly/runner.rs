@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tenure::clock::{Clock, Reading};
-use tenure::contract::{Event as Word, Leadership, Report, Role, State};
+use tenure::Event;
+use tenure::engine::{Clock, Reading};
+use tenure::engine::{Elector, ElectorError, Runner};
 use tenure::handler::TurnEnd;
-use tenure::runner::{Elector, ElectorError, Event, Runner};
+use tenure_core::{Event as Word, Leadership, Report, Role, State};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -42,7 +43,7 @@ impl Elector for Script {
         if word.is_none() {
             let valid_for = VALID;
             report.role = Role::Leading(Leadership { term: TURN.term, valid_for });
-            report.run = (step == 0).then_some(tenure::contract::Turn { valid_for, ..TURN });
+            report.run = (step == 0).then_some(tenure_core::Turn { valid_for, ..TURN });
             self.until.store(nanoseconds(elapsed + VALID), Ordering::SeqCst);
         }
         Ok(report)

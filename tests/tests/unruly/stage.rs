@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::clock::Clock;
-use tenure::contract::{Timestamp, Turn};
-use tenure::egress::AllowList;
+use tenure::Lease;
+use tenure::engine::AllowList;
+use tenure::engine::Clock;
 use tenure::handler::{Handler, Stream, TurnEnd};
-use tenure::{Lease, clock};
+use tenure_core::{Timestamp, Turn};
 use tenure_tests::UNRULY_HANDLER;
 use tenure_wasmtime::{ComponentHandler, Engine, Options};
 use tokio::sync::watch;
@@ -66,7 +66,7 @@ impl Stage {
     }
 
     pub fn lease(&self, lasts: Duration) -> Lease {
-        Lease::new(1, clock::Clock::reading(&self.clock), self.clock.now() + lasts)
+        Lease::new(1, self.clock.reading(), self.clock.now() + lasts)
     }
 
     /// Runs a turn that may last for long.

@@ -7,7 +7,7 @@ use super::super::agenda::{Agenda, Missed};
 use super::super::slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone};
 use super::super::text::LONGEST_CRON;
 use super::super::timings::Timings;
-use super::{Complaint, QUOTED, Reader, SettingId, Settings, is_quoted, shown, variable};
+use super::{Complaint, QUOTED, Reader, SettingId, is_quoted, shown, variable};
 use tenure_azure::name::BlobName;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
@@ -48,7 +48,7 @@ impl Reader<'_> {
             let problem = format!("excludes {}", self.called(variable::EVERY, variable::CRON));
             self.complain(variable::CRON, problem, "choose one of the two for the timer");
         }
-        let on_trigger = self.get(Settings::ON_TRIGGER).is_some_and(|value| value == "true");
+        let on_trigger = self.get(variable::ON_TRIGGER).is_some_and(|value| value == "true");
         cron.or(every).or(on_trigger.then_some(Schedule::OnTrigger))
     }
 

@@ -12,7 +12,7 @@ const TWICE: &[(&str, &str)] = &[
 
 /// The same for a trigger.
 const TRIGGERED: &[(&str, &str)] = &[
-    (Settings::ON_TRIGGER, "true"),
+    (variable::ON_TRIGGER, "true"),
     (variable::DELIVERY, "at-least-once"),
     (variable::MAX_ATTEMPTS, "2"),
 ];
@@ -27,8 +27,8 @@ struct Life {
 
 impl Life {
     fn new(settings: &[(&str, &str)]) -> Self {
-        let is_triggered = settings.contains(&(Settings::ON_TRIGGER, "true"));
-        let orders = (Settings::ORDERS, if is_triggered { "10s" } else { "never" });
+        let is_triggered = settings.contains(&(variable::ON_TRIGGER, "true"));
+        let orders = (variable::ORDERS, if is_triggered { "10s" } else { "never" });
         let mut candidate = Candidate::new(&[settings, &[orders]].concat());
         candidate.now = seconds(590);
         candidate.orders = is_triggered.then(|| waiting(&[("a", 580)]));

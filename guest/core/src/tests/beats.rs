@@ -370,7 +370,7 @@ fn a_token_is_asked_for_beside_the_beats() {
         WITHIN,
         (variable::CONNECTION_STRING, ""),
         (variable::ACCOUNT, "account"),
-        (Settings::ORDERS, "never"),
+        (variable::ORDERS, "never"),
     ]);
     let asks = |candidate: &mut Candidate, event| {
         candidate.began = candidate.now;

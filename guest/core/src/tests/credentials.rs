@@ -17,7 +17,7 @@ fn token(lifetime: u64) -> Fetched {
 
 /// A candidate with the managed identity of its machine.
 fn with_identity(identity: impl Fn(Moment) -> Fetched + 'static) -> Candidate {
-    let mut candidate = Candidate::new(&[NO_STRING, ACCOUNT, (Settings::ORDERS, "never")]);
+    let mut candidate = Candidate::new(&[NO_STRING, ACCOUNT, (variable::ORDERS, "never")]);
     candidate.identity = Box::new(identity);
     candidate
 }

@@ -163,7 +163,7 @@ fn the_rule_of_a_claim_holds_when_it_is_claimed_again() {
             record.finished = outcome.map(|outcome| Finished { slot: claimed, outcome });
         }
         let on_blob = record.write();
-        let timer = if triggered { Settings::ON_TRIGGER } else { variable::EVERY };
+        let timer = if triggered { variable::ON_TRIGGER } else { variable::EVERY };
         let more = (timer, if triggered { "true" } else { "10m" });
         let mut candidate = Candidate::new(&[more]);
         let report = candidate.step(None, |o, at| match o {

@@ -130,7 +130,7 @@ fn who_leads_or_stays_out_takes_no_hint() {
 
 #[test]
 fn an_observer_follows_a_hint_and_sends_nothing_but_polls() {
-    let mut observer = Candidate::new(&[(Settings::OBSERVE, "true")]);
+    let mut observer = Candidate::new(&[(variable::OBSERVE, "true")]);
     let missing = |o: &Operation, at| refusal(o, at, 404, "ContainerNotFound");
     let mut record = Record::read(&incumbent(5)).unwrap().unwrap();
     record.successor = Some("here".into());

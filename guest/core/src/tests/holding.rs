@@ -17,7 +17,7 @@ fn validity_end(report: &Report, began: Moment) -> Moment {
 
 #[test]
 fn renews_and_counts_from_before_the_request() {
-    let mut candidate = Candidate::new(&[(Settings::ORDERS, "never")]);
+    let mut candidate = Candidate::new(&[(variable::ORDERS, "never")]);
     candidate.lead();
     let report = renewal(&mut candidate, available);
     assert!(report.renewed);

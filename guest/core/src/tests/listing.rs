@@ -279,7 +279,7 @@ fn who_is_paused_and_resumed_says_so_at_once() {
 #[test]
 fn an_observer_reads_it_and_writes_nothing() {
     for (service, names) in [(Service::with(&entry("ada", 60)), 1), (Service::new(true), 0)] {
-        let mut observer = lister(&[(Settings::OBSERVE, "true")]);
+        let mut observer = lister(&[(variable::OBSERVE, "true")]);
         let (asked, told) = live(&mut observer, seconds(60), |o, at| service.answer(o, at));
         assert_eq!((verbs(&asked), told.len()), (vec![READ], names));
         let (asked, _) = live(&mut observer, seconds(3_600), |o, at| service.answer(o, at));

@@ -59,7 +59,7 @@ fn plain(mut lists: impl FnMut(usize, &Operation, Moment) -> Reply) -> (Report, 
 
 #[test]
 fn a_coordinator_marks_its_term_and_nobody_else_removes_the_mark() {
-    let mut candidate = Candidate::new(&[(Settings::COORDINATES, "true")]);
+    let mut candidate = Candidate::new(&[(variable::COORDINATES, "true")]);
     candidate.lead();
     assert_eq!(candidate.verbs()[..3], ["read blob", "acquire lease", "write record"]);
     let record = written(&candidate.asked[2]);
@@ -223,7 +223,7 @@ fn who_may_not_list_does_not_lead_and_says_why() {
 #[test]
 fn a_member_reports_a_leader_that_runs_all_of_the_work() {
     for (coordinator_term, told) in [(9, 0), (8, 1)] {
-        let mut candidate = Candidate::new(&[(Settings::COORDINATES, "true")]);
+        let mut candidate = Candidate::new(&[(variable::COORDINATES, "true")]);
         let report = candidate.step(None, |o, at| seen(o, at, "leased", &split(coordinator_term)));
         assert_eq!(report.problems.len(), told, "{report:?}");
         let Role::Following(Some(leader)) = report.role else { panic!("{report:?}") };

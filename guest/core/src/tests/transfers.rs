@@ -165,7 +165,7 @@ fn a_transfer_that_its_host_overrides_has_failed_on_record() {
 /// A leader of a process with very many elections reads seldom.
 #[test]
 fn a_leader_that_reads_seldom_obeys_older_transfers() {
-    let seldom = (Settings::ORDERS, "200s");
+    let seldom = (variable::ORDERS, "200s");
     let mut scene = Scene::new(vec![named("first", &[seldom]), named("second", &[])]);
     Command::new("a", None).places(&mut scene);
     scene.run(seconds(210));
@@ -285,7 +285,7 @@ fn orders_that_no_command_writes_count_as_absent() {
 /// Work that has one turn a term, work without a timer, and a coordinator.
 #[test]
 fn every_leader_obeys() {
-    for setting in [(variable::WHILE_LEADING, "true"), (Settings::COORDINATES, "true")] {
+    for setting in [(variable::WHILE_LEADING, "true"), (variable::COORDINATES, "true")] {
         let both = [named("first", &[setting]), named("second", &[setting])];
         let mut scene = Scene::new(both.into());
         Command::new("a", Some("second")).places(&mut scene);

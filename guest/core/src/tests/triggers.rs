@@ -108,8 +108,8 @@ fn a_hint_has_a_leader_look_at_once_and_once_a_second() {
 fn a_leader_reads_orders_as_often_as_its_host_says() {
     for (more, least, most) in [
         (&[][..], 58, 60),
-        (&[(Settings::ORDERS, "200s")][..], 3, 3),
-        (&[(Settings::ORDERS, "never")][..], 0, 0),
+        (&[(variable::ORDERS, "200s")][..], 3, 3),
+        (&[(variable::ORDERS, "never")][..], 0, 0),
     ] {
         let (mut candidate, _) = leader(more, &[]);
         let (mut reads, end) = (0, candidate.now + seconds(600));
@@ -253,7 +253,7 @@ fn work_that_lasts_abandons_what_was_not_finished() {
 
 #[test]
 fn work_without_a_timer_runs_for_triggers_alone() {
-    let mut candidate = Candidate::new(&[(Settings::ON_TRIGGER, "true")]);
+    let mut candidate = Candidate::new(&[(variable::ON_TRIGGER, "true")]);
     candidate.orders = Some(waiting(&[("release-42", 90)]));
     let turn = runs(&mut candidate);
     assert_eq!((turn.trigger.as_deref(), turn.attempt), (Some("release-42"), 1));

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn wins_a_free_lease_and_raises_the_term() {
-    let mut candidate = Candidate::new(&[(Settings::ORDERS, "never")]);
+    let mut candidate = Candidate::new(&[(variable::ORDERS, "never")]);
     let report = candidate.lead();
     assert_eq!(candidate.verbs(), ["read blob", "acquire lease", "write record"]);
     let Operation::Acquire { if_match, .. } = &candidate.asked[1].operation else { panic!() };

@@ -7,7 +7,7 @@ use rustls::{CertificateError, ClientConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tenure::egress::Authorities;
+use tenure::Authorities;
 use tenure::program::http::{
     OF_AUTHORITY, Proxies, Proxy, is_of_authority, too_many_files, trusting,
 };

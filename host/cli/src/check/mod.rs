@@ -28,8 +28,8 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
-use tenure::clock::BootClock;
-use tenure::settings::names;
+use tenure::engine::BootClock;
+use tenure_core::variable;
 use tokio::select;
 
 /// A signal ended it.
@@ -88,7 +88,7 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
         // An operator tests the account without the options of the work.
         if !has_work && !is_scheduled && !line.has(&OFFLINE) {
             configuration.needs_work = false;
-            configuration.settings.remove(names::ON_TRIGGER);
+            configuration.settings.remove(variable::ON_TRIGGER);
         }
     }
     let kind = elections.unnamed().filter(|_| configurations.is_empty());

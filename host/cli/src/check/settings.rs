@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
-use tenure::contract::local_time;
-use tenure::contract::schedule_words_and_text;
 #[cfg(unix)]
 use tenure::program::supervisor::{Visibility, visibility};
+use tenure::status::local_time;
+use tenure::status::schedule_words_and_text;
 use tenure_base::duration::format_duration;
 use tenure_core::milliseconds;
 use tenure_core::{Agenda, Delivery, Missed, Settings, Timestamp};

@@ -6,8 +6,8 @@ use crate::settings::setting::{Kind, Setting};
 use crate::settings::table::{COMMAND, CONNECTION_STRING_FILE};
 use crate::settings::{Source, Value};
 use std::path::Path;
-use tenure::settings::names;
 use tenure_core::Zone;
+use tenure_core::variable;
 use windows_timezones::WindowsTimezone;
 
 impl Configuration {
@@ -57,7 +57,7 @@ impl Configuration {
                     "this is a connection string, not a file".to_owned(),
                     format!(
                         "set {} to it: other users of this machine can read arguments",
-                        names::CONNECTION_STRING
+                        variable::CONNECTION_STRING
                     ),
                 ),
             });
@@ -90,9 +90,9 @@ impl Configuration {
                 }
                 _ => variable.to_owned(),
             };
-            let zone = self.settings.get(variable).filter(|_| variable == names::TIME_ZONE);
+            let zone = self.settings.get(variable).filter(|_| variable == variable::TIME_ZONE);
             let mut advice = zone.and_then(iana_name).unwrap_or(advice);
-            let is_argument = variable == names::ELECTION
+            let is_argument = variable == variable::ELECTION
                 && value.is_some_and(|value| value.source == Source::CommandLine);
             if is_argument
                 && COMMAND.is_option_of(self.given.command())

@@ -7,7 +7,7 @@ use reqwest::Url;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use tenure::server::{Hosts, Server};
-use tenure::settings::{machine_name, names};
+use tenure_core::variable;
 use tokio::net::TcpListener;
 
 /// Reads where to listen: an address with a port, `localhost:PORT`, or `:PORT` for all IPv4 addresses.
@@ -69,7 +69,7 @@ impl Configuration {
         }
     }
 
-    /// The names by which the listener may be asked: those that are given, and this machine's.
+    /// The names by which the listener may be asked: those that are given.
     pub(crate) fn hosts(&mut self) -> Hosts {
         let hosts = Hosts::default();
         let names = self.given.text(&LISTEN_HOST).unwrap_or_default();
@@ -81,23 +81,20 @@ impl Configuration {
             }
             hosts.add(name);
         }
-        if let Some(machine) = machine_name() {
-            hosts.add(&machine);
-        }
         hosts
     }
 
     /// The host of the address that is put on record.
     pub(crate) fn host_on_record(&self) -> Option<String> {
-        let address = Url::parse(self.settings.get(names::ADDRESS)?).ok()?;
+        let address = Url::parse(self.settings.get(variable::ADDRESS)?).ok()?;
         address.host_str().map(str::to_owned)
     }
 
     /// Without another address, that of a listener which others can reach is put on record.
     pub(crate) fn default_address(&mut self, address: Option<SocketAddr>) {
         let reachable = address.filter(|a| !a.ip().is_unspecified() && !a.ip().is_loopback());
-        if let (Some(address), None) = (reachable, self.settings.get(names::ADDRESS)) {
-            self.settings.set(names::ADDRESS, format!("http://{address}"));
+        if let (Some(address), None) = (reachable, self.settings.get(variable::ADDRESS)) {
+            self.settings.set(variable::ADDRESS, format!("http://{address}"));
         }
     }
 }

@@ -29,13 +29,15 @@ use super::variables;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use tenure::clock::BootClock;
-use tenure::egress::Authorities;
-use tenure::election::Election;
+use tenure::Authorities;
+use tenure::engine::BootClock;
+use tenure::engine::Election;
+use tenure::engine::Variables;
 #[cfg(unix)]
 use tenure::program::command::{Attached, NotRunnable};
-use tenure::settings::{InvalidSettings, Variables, default_name, names};
+use tenure::settings::{InvalidSettings, default_name};
 use tenure::shares::Part;
+use tenure_core::variable;
 use tenure_core::{Settings, Zone};
 
 /// Settings of turns, which make sense together with a timer only.
@@ -81,14 +83,14 @@ const LOCK_POLL: &str = "1s";
 impl Configuration {
     pub(super) fn of_run(given: Given) -> Self {
         let mut this = Self::of(given);
-        this.set_default(names::NAME, default_name());
+        this.set_default(variable::NAME, default_name());
         if this.given.is_on(&NO_WORK) {
             this.without_work();
         }
         this.judge_split();
         let is_set = |timer: &&Setting| this.settings.get(timer.variable).is_some();
         if !this.while_leading() && ![&EVERY, &CRON].iter().any(is_set) {
-            this.settings.set(names::ON_TRIGGER, "true");
+            this.settings.set(variable::ON_TRIGGER, "true");
         }
         this
     }
@@ -102,12 +104,12 @@ impl Configuration {
         let mut this = Self::of(given);
         this.complaints.extend(complaints);
         this.clear_others();
-        this.settings.set(names::WHILE_LEADING, "true");
+        this.settings.set(variable::WHILE_LEADING, "true");
         // It is told by the exit code that the command failed, and there is no next turn.
-        this.settings.set(names::MAX_FAILURES, "0");
-        this.settings.set(names::ORDERS, "never");
-        this.set_default(names::NAME, default_name());
-        this.set_default(names::POLL, LOCK_POLL.to_owned());
+        this.settings.set(variable::MAX_FAILURES, "0");
+        this.settings.set(variable::ORDERS, "never");
+        this.set_default(variable::NAME, default_name());
+        this.set_default(variable::POLL, LOCK_POLL.to_owned());
         this.attached = Some(attached);
         this
     }
@@ -124,7 +126,7 @@ impl Configuration {
             }
         }
         self.clear(&OF_TURNS);
-        self.settings.set(names::WHILE_LEADING, "true");
+        self.settings.set(variable::WHILE_LEADING, "true");
         if self.given.text(&LISTEN).is_none() {
             let problem = "the application needs a listener to ask, and there is none";
             let advice = format!("set {}, to 127.0.0.1:8080 for example", self.called(&LISTEN));
@@ -138,8 +140,8 @@ impl Configuration {
         given.keep_own();
         let mut this = Self::of(given);
         this.clear_others();
-        this.settings.set(names::OBSERVE, "true");
-        this.set_default(names::NAME, default_name());
+        this.settings.set(variable::OBSERVE, "true");
+        this.set_default(variable::NAME, default_name());
         if this.given.text(&LISTEN).is_none() {
             const PROBLEM: &str = "no address is given, so this observer could not be asked";
             this.complain(&LISTEN, PROBLEM, LISTEN.advice);
@@ -150,14 +152,14 @@ impl Configuration {
     /// The time zone that is set for the schedule; UTC where none is, or none of that name exists.
     pub(super) fn zone(&self) -> Zone {
         self.settings
-            .get(names::TIME_ZONE)
+            .get(variable::TIME_ZONE)
             .and_then(|name| Zone::named(name.trim()))
             .unwrap_or(Zone::UTC)
     }
 
     /// Whether it takes no part.
     pub(super) fn observes(&self) -> bool {
-        self.settings.get(names::OBSERVE).is_some()
+        self.settings.get(variable::OBSERVE).is_some()
     }
 
     /// For somebody who looks at an election, and takes no part.
@@ -175,14 +177,14 @@ impl Configuration {
         if this.settings.get(CRON.variable).is_none() {
             this.clear(&[&TIME_ZONE]);
         }
-        this.settings.set(names::OBSERVE, "true");
+        this.settings.set(variable::OBSERVE, "true");
         this
     }
 
     pub(super) fn of_reset_slot(line: &CommandLine) -> Self {
         let mut this = Self::of_operator(line);
         this.settings.set(NAME.variable, "tenure reset-slot");
-        this.settings.set(names::ORDERS, "never");
+        this.settings.set(variable::ORDERS, "never");
         // It is to win before the others look again, and sends nothing beside its steps, which beats need.
         this.clear(&[&MAX_TENURE, &FAILOVER]);
         this.settings.set(POLL.variable, "500ms");
@@ -274,7 +276,7 @@ impl Configuration {
 
     /// Whether the work is to last as long as the leadership.
     pub(super) fn while_leading(&self) -> bool {
-        self.settings.get(names::WHILE_LEADING).is_some_and(|value| value.trim() == "true")
+        self.settings.get(variable::WHILE_LEADING).is_some_and(|value| value.trim() == "true")
     }
 
     fn set_default(&mut self, name: &'static str, value: String) {

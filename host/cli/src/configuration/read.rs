@@ -3,7 +3,7 @@
 use super::Configuration;
 use crate::settings::Given;
 use chrono::{DateTime, Utc};
-use tenure::settings::Variables;
+use tenure::engine::Variables;
 use tenure_azure::credential::Credential;
 use tenure_azure::secret::Secret;
 use tenure_core::{Environment, SettingId, Settings, Unreadable};

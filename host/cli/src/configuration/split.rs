@@ -5,9 +5,10 @@ use crate::settings::Given;
 use crate::settings::table::{
     CAPACITY, FOR_EACH, FOR_EACH_FILE, MAX_SHARES, MAX_TENURE, NO_WORK, SHARES, WHILE_LEADING,
 };
+use tenure::engine::Variables;
 use tenure::program::shares::{Candidate, POLL};
-use tenure::settings::{Variables, names};
 use tenure_base::duration::format_duration;
+use tenure_core::variable;
 
 /// How work is split, and what this process takes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +78,8 @@ impl Configuration {
         let mut settings = self.settings.clone();
         let of_turns = OF_TURNS.into_iter().chain([&WHILE_LEADING]);
         of_turns.flat_map(|setting| setting.variables()).for_each(|name| settings.remove(name));
-        settings.remove(names::ON_TRIGGER);
-        settings.set(names::COORDINATES, "true");
+        settings.remove(variable::ON_TRIGGER);
+        settings.set(variable::COORDINATES, "true");
         settings
     }
 
@@ -86,11 +87,11 @@ impl Configuration {
     /// machine is called meanwhile.
     pub(crate) fn of_share(given: Given, candidate: &Candidate, member: &str) -> Self {
         let mut this = Self::of_run(given);
-        this.settings.set(names::NAME, member);
+        this.settings.set(variable::NAME, member);
         let coordinating = this.of_coordination();
-        let election = candidate.election(coordinating.get(names::ELECTION).unwrap_or_default());
-        this.settings.set(names::ELECTION, election);
-        this.settings.set(names::POLL, format_duration(POLL));
+        let election = candidate.election(coordinating.get(variable::ELECTION).unwrap_or_default());
+        this.settings.set(variable::ELECTION, election);
+        this.settings.set(variable::POLL, format_duration(POLL));
         (this.split, this.part) = (None, Some((candidate.part, coordinating)));
         this
     }
@@ -121,7 +122,7 @@ mod tests {
         let coordinating = judged(&["--every", "1m", "--shares", "2"]);
         let share = Candidate::of(Share { split: 1, index: 0 }, 2);
         let share = Configuration::of_share(coordinating.given, &share, "localhost-7");
-        assert_eq!(share.settings.get(names::NAME), Some("localhost-7"));
+        assert_eq!(share.settings.get(variable::NAME), Some("localhost-7"));
     }
 
     #[test]
@@ -162,12 +163,12 @@ mod tests {
         let split =
             judged(&["--shares", "8", "--every", "1m", "--turn-timeout", "5s", "--lease", "30s"]);
         let coordinating = split.of_coordination();
-        for name in [names::EVERY, names::TURN_TIMEOUT, names::WHILE_LEADING] {
+        for name in [variable::EVERY, variable::TURN_TIMEOUT, variable::WHILE_LEADING] {
             assert_eq!(coordinating.get(name), None, "{name}");
         }
-        assert_eq!(coordinating.get(names::LEASE), Some("30s"));
-        assert_eq!(coordinating.get(names::COORDINATES), Some("true"));
-        assert_eq!(split.settings.get(names::COORDINATES), None);
-        assert_eq!(split.settings.get(names::EVERY), Some("1m"), "shares have");
+        assert_eq!(coordinating.get(variable::LEASE), Some("30s"));
+        assert_eq!(coordinating.get(variable::COORDINATES), Some("true"));
+        assert_eq!(split.settings.get(variable::COORDINATES), None);
+        assert_eq!(split.settings.get(variable::EVERY), Some("1m"), "shares have");
     }
 }

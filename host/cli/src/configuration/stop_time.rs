@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 use tenure::program::command::{KILL_SLACK, STOP_TIME};
-use tenure::settings::Periods;
 use tenure_base::duration::format_duration;
+use tenure_core::Timings;
 
 /// A command that is given less can as well be killed.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -11,10 +11,27 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// With that a command may end in good order.
 const ENOUGH: Duration = Duration::from_millis(700);
 
+/// How long a leader may act.
+#[derive(Clone, Copy)]
+pub(super) struct Periods {
+    /// Without a renewal, or with failover without a beat.
+    validity: Duration,
+    /// From one renewal or beat to the next.
+    renew: Duration,
+    failover: bool,
+}
+
+impl Periods {
+    pub(super) fn of(timings: &Timings) -> Self {
+        let failover = timings.failover.is_some();
+        Self { validity: timings.validity(), renew: timings.renewal(), failover }
+    }
+}
+
 /// Where a leadership may end soon after each beat, a command is told to end as early as that leaves room for; but
 /// not before a beat that was not answered has been tried again, where there is enough time after that.
 pub(super) fn with_failover(periods: Periods) -> Option<Duration> {
-    let Periods { validity, renew, failover, .. } = periods;
+    let Periods { validity, renew, failover } = periods;
     // A beat is given half of what is left when it is due.
     let tried_again = renew + validity.saturating_sub(renew) / 2 + Duration::from_millis(100);
     let after = validity.saturating_sub(tried_again).max(ENOUGH);
@@ -28,13 +45,13 @@ fn room(periods: Periods) -> Duration {
 
 /// What is wrong with `time`, and what to do about it; none when all is well.
 pub(super) fn judge(time: Duration, periods: Periods) -> Option<(String, String)> {
-    let Periods { validity, renew, failover, .. } = periods;
+    let Periods { validity, renew, failover } = periods;
     let room = room(periods);
     if time <= room {
         return None;
     }
     let (without, otherwise) = match failover {
-        true => ("a beat, and beats every", "a longer --failover"),
+        true => ("a beat, and beats every", "a longer failover"),
         false => {
             ("a renewal, and renews every", "a longer lease, a shorter margin, or renew more often")
         }
@@ -62,7 +79,6 @@ mod tests {
     use super::*;
 
     const DEFAULT: Periods = Periods {
-        by_lease: Duration::from_secs(12),
         validity: Duration::from_secs(12),
         renew: Duration::from_secs(4),
         failover: false,
@@ -90,12 +106,8 @@ mod tests {
     #[test]
     fn with_failover_a_command_is_told_as_early_as_there_is_room_for() {
         let ms = Duration::from_millis;
-        let of = |validity, renew| Periods {
-            validity: ms(validity),
-            by_lease: ms(48_000),
-            renew: ms(renew),
-            failover: true,
-        };
+        let of =
+            |validity, renew| Periods { validity: ms(validity), renew: ms(renew), failover: true };
         for (periods, time) in
             [(of(5_666, 1_666), 1_900), (of(1_700, 500), 700), (of(1_100, 333), 267)]
         {
@@ -106,7 +118,7 @@ mod tests {
         let short = with_failover(of(400, 166)).unwrap();
         let (problem, advice) = judge(short, of(400, 166)).unwrap();
         assert!(problem.contains("for 400ms without a beat"), "{problem}");
-        assert_eq!(advice, "choose a longer --failover");
+        assert_eq!(advice, "choose a longer failover");
         assert_eq!(with_failover(DEFAULT), None);
     }
 }

@@ -38,13 +38,13 @@ fn complaint(setting: &'static str) -> tenure_core::Complaint {
 #[test]
 fn a_complaint_names_where_the_value_came_from() {
     let mut configuration = given(&["--lease", "5s"]);
-    configuration.settings.set(names::RENEW, "1s");
+    configuration.settings.set(variable::RENEW, "1s");
     configuration.add(vec![
-        complaint(names::LEASE),
-        complaint(names::RENEW),
-        complaint(names::ELECTION),
-        complaint(names::CONNECTION_STRING),
-        complaint(names::CLIENT_ID),
+        complaint(variable::LEASE),
+        complaint(variable::RENEW),
+        complaint(variable::ELECTION),
+        complaint(variable::CONNECTION_STRING),
+        complaint(variable::CLIENT_ID),
     ]);
     assert_eq!(
         sources(&configuration),
@@ -64,8 +64,8 @@ fn told(options: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
     for (name, value) in variables {
         configuration.settings.set(name, *value);
     }
-    configuration.settings.set(names::ELECTION, "any/any");
-    configuration.settings.set(names::CONNECTION_STRING, "UseDevelopmentStorage=true");
+    configuration.settings.set(variable::ELECTION, "any/any");
+    configuration.settings.set(variable::CONNECTION_STRING, "UseDevelopmentStorage=true");
     configuration.read();
     let told = configuration.complaints.iter().map(|c| format!("{}: {}", c.source, c.problem));
     told.collect()
@@ -74,10 +74,10 @@ fn told(options: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
 #[test]
 fn a_conflict_names_both_settings_as_they_were_given() {
     for (name, option, value) in [
-        (names::EVERY, "--every", "5s"),
-        (names::CRON, "--cron", "* * * * *"),
-        (names::MISSED, "--missed", "skip"),
-        (names::TURN_TIMEOUT, "--turn-timeout", "5m"),
+        (variable::EVERY, "--every", "5s"),
+        (variable::CRON, "--cron", "* * * * *"),
+        (variable::MISSED, "--missed", "skip"),
+        (variable::TURN_TIMEOUT, "--turn-timeout", "5m"),
     ] {
         let of_options = told(&["--while-leading", option, value], &[]);
         let problem = "needs a timer, and --while-leading has none";
@@ -91,11 +91,13 @@ fn a_conflict_names_both_settings_as_they_were_given() {
 #[test]
 fn a_file_is_named_to_the_component_by_its_whole_path() {
     let mut configuration = given(&["--connection-string-file", "secret.txt"]);
-    let path = configuration.settings.get(names::CONNECTION_STRING_FILE).unwrap();
+    let path = configuration.settings.get(variable::CONNECTION_STRING_FILE).unwrap();
     assert_eq!(Path::new(path), std::path::absolute("secret.txt").unwrap());
     // The file, and what it holds.
-    configuration
-        .add(vec![complaint(names::CONNECTION_STRING_FILE), complaint(names::CONNECTION_STRING)]);
+    configuration.add(vec![
+        complaint(variable::CONNECTION_STRING_FILE),
+        complaint(variable::CONNECTION_STRING),
+    ]);
     assert_eq!(sources(&configuration), ["--connection-string-file secret.txt"; 2]);
 }
 
@@ -103,7 +105,7 @@ fn a_file_is_named_to_the_component_by_its_whole_path() {
 fn a_connection_string_is_no_file_and_never_shown() {
     let secret = "AccountName=a;AccountKey=c2VjcmV0";
     let mut configuration = given(&["--connection-string-file", secret]);
-    configuration.add(vec![complaint(names::CONNECTION_STRING)]);
+    configuration.add(vec![complaint(variable::CONNECTION_STRING)]);
     assert_eq!(sources(&configuration), ["--connection-string-file …"]);
     let text = crate::complaint::report(&configuration.complaints);
     assert!(text.contains("not a file"), "{text}");
@@ -113,7 +115,7 @@ fn a_connection_string_is_no_file_and_never_shown() {
 #[test]
 fn a_value_that_says_nothing_is_told_once() {
     let mut configuration = given(&[" ", "--grace", "", "--ca-file", ""]);
-    configuration.add(vec![complaint(names::ELECTION)]);
+    configuration.add(vec![complaint(variable::ELECTION)]);
     assert_eq!(configuration.duration(&GRACE), None);
     assert_eq!(sources(&configuration), ["CONTAINER/BLOB", "--grace", "--ca-file"]);
     assert!(configuration.complaints.iter().all(|c| c.problem == "the value is empty"));

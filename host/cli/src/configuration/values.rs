@@ -7,9 +7,9 @@ use crate::settings::setting::{Kind, Range, Setting};
 use crate::settings::table::{LOG, LOG_LEVEL};
 use bytesize::ByteSize;
 use std::time::Duration;
-use tenure::egress::Authorities;
-use tenure::settings::names;
+use tenure::Authorities;
 use tenure_base::duration::parse_duration;
+use tenure_core::variable;
 use tracing::Level;
 
 impl Configuration {
@@ -25,13 +25,13 @@ impl Configuration {
 
     /// Whose it is.
     pub(crate) fn whose(&self) -> Whose {
-        let candidate = self.settings.get(names::NAME).unwrap_or_default().to_owned();
+        let candidate = self.settings.get(variable::NAME).unwrap_or_default().to_owned();
         Whose { election: self.election(), candidate }
     }
 
     /// Returns the name of the election. Empty if there is none.
     pub(crate) fn election(&self) -> String {
-        self.settings.get(names::ELECTION).unwrap_or_default().to_owned()
+        self.settings.get(variable::ELECTION).unwrap_or_default().to_owned()
     }
 
     /// A duration; none when it was not said, or is wrong.

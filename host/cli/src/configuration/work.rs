@@ -9,7 +9,7 @@ use crate::settings::table::STOP_TIME;
 use crate::settings::table::{ALLOW_HOST, ENV};
 #[cfg(unix)]
 use std::time::Duration;
-use tenure::egress::AllowList;
+use tenure::engine::AllowList;
 #[cfg(unix)]
 use tenure::program::command;
 
@@ -22,7 +22,7 @@ impl Configuration {
         if said.is_none() && self.given.text(&STOP_TIME).is_some() {
             return None;
         }
-        let periods = self.settings.periods()?;
+        let periods = stop_time::Periods::of(&self.settings.timings()?);
         let said = said.or(stop_time::with_failover(periods));
         let breach = stop_time::judge(said.unwrap_or(command::STOP_TIME), periods);
         if let Some((problem, advice)) = &breach {

@@ -11,12 +11,12 @@ use super::configuration::Configuration;
 use std::hash::{BuildHasher as _, RandomState};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use tenure::clock::BootClock;
-use tenure::contract::{Incumbent, Problem, ProblemClass};
-use tenure::election::Election;
-use tenure::engine::causes;
+use tenure::engine::BootClock;
+use tenure::engine::Election;
 use tenure::program::http::Clients;
 use tenure::program::server::{endpoint, listener};
+use tenure_core::causes;
+use tenure_core::{Incumbent, Problem, ProblemClass};
 use tokio::time::sleep;
 
 /// Limit of a hint to the leader.

@@ -8,8 +8,8 @@ use crate::settings::CommandLine;
 use crate::settings::table::{TO, TRANSFER_WAIT};
 use std::process::ExitCode;
 use std::time::Duration;
-use tenure::contract::{Incumbent, TransferOrder, TransferState};
 use tenure_base::duration::format_duration;
+use tenure_core::{Incumbent, TransferOrder, TransferState};
 
 /// Exit code: refused or failed.
 const REFUSED: u8 = 1;

@@ -8,9 +8,9 @@ use crate::settings::CommandLine;
 use crate::settings::table::{PERIOD, YES};
 use std::process::ExitCode;
 use std::time::Duration;
-use tenure::clock::BootClock;
-use tenure::contract::{LeaseState, Problem, Snapshot};
+use tenure::engine::BootClock;
 use tenure_base::duration::format_duration;
+use tenure_core::{LeaseState, Problem, Snapshot};
 
 /// It was not done.
 const NOT_DONE: u8 = 1;

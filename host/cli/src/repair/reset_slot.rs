@@ -11,10 +11,10 @@ use crate::times::zone_of;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
-use tenure::clock::{BootClock, Clock};
-use tenure::contract::local_time;
-use tenure::contract::{Event, LeaseState, Problem, Report, Role, Snapshot, State, Triggered};
-use tenure::election::Election;
+use tenure::engine::Election;
+use tenure::engine::{BootClock, Clock};
+use tenure::status::local_time;
+use tenure_core::{Event, LeaseState, Problem, Report, Role, Snapshot, State, Triggered};
 use tokio::select;
 
 /// It was not done.

@@ -7,7 +7,7 @@ use crate::settings::CommandLine;
 use crate::settings::table::{NEW_SHARES, YES};
 use std::process::ExitCode;
 use std::sync::Arc;
-use tenure::clock::BootClock;
+use tenure::engine::BootClock;
 use tenure::program::shares::{Answer, Ask, Plan, SharesStore};
 
 /// It was not asked for.

@@ -7,7 +7,7 @@
 
 use super::setting::{Choice, Kind, Range, Scope, Setting, Work};
 use std::time::Duration;
-use tenure::settings::names;
+use tenure_core::variable;
 use tenure_webhook::variable as webhook;
 
 const RUN: &[&str] = &["run", "check"];
@@ -101,7 +101,7 @@ settings! {
         heading: ELECTIONS, ..ROW
     };
     ELECTION = Setting {
-        name: "election", variable: names::ELECTION, kind: Kind::Argument("CONTAINER/BLOB"),
+        name: "election", variable: variable::ELECTION, kind: Kind::Argument("CONTAINER/BLOB"),
         commands: ALL, scope: Scope::One,
         short: "The election: a container and a blob in it",
         help: "The election: a container and a blob in it; candidates create both when they are missing",
@@ -155,7 +155,7 @@ settings! {
         heading: ELECTIONS, ..ROW
     };
     EVERY = Setting {
-        name: "every", variable: names::EVERY, kind: Kind::Duration,
+        name: "every", variable: variable::EVERY, kind: Kind::Duration,
         range: Range::Durations(seconds(1)..=seconds(366 * DAY)),
         scope: Scope::One, choice: Some(Choice::Schedule),
         short: "The interval between turns, like 1h",
@@ -164,7 +164,7 @@ settings! {
         heading: SCHEDULE, ..PASSED_ON
     };
     CRON = Setting {
-        name: "cron", variable: names::CRON, kind: Kind::Text("EXPRESSION"),
+        name: "cron", variable: variable::CRON, kind: Kind::Text("EXPRESSION"),
         scope: Scope::One, choice: Some(Choice::Schedule),
         short: "The times of the turns, like '0 9 * * MON-FRI'",
         help: "The times of the turns, instead of an interval: five fields, like '0 9 * * MON-FRI', or six \
@@ -173,7 +173,7 @@ settings! {
         heading: SCHEDULE, ..PASSED_ON
     };
     WHILE_LEADING = Setting {
-        name: "while-leading", variable: names::WHILE_LEADING, kind: Kind::Switch,
+        name: "while-leading", variable: variable::WHILE_LEADING, kind: Kind::Switch,
         scope: Scope::One, choice: Some(Choice::Schedule),
         short: "Runs the work for as long as this candidate leads",
         help: "Instead of a timer: the work is started when this candidate wins, and may run as long as it leads. \
@@ -182,13 +182,13 @@ settings! {
         heading: SCHEDULE, ..PASSED_ON
     };
     TIME_ZONE = Setting {
-        name: "time-zone", variable: names::TIME_ZONE, kind: Kind::Text("ZONE"), default: "UTC",
+        name: "time-zone", variable: variable::TIME_ZONE, kind: Kind::Text("ZONE"), default: "UTC",
         short: "The time zone of --cron, like Europe/Berlin; default: UTC",
         help: "The time zone of --cron by its IANA name, like Europe/Berlin",
         heading: SCHEDULE, ..PASSED_ON
     };
     JITTER = Setting {
-        name: "jitter", variable: names::JITTER, kind: Kind::Duration,
+        name: "jitter", variable: variable::JITTER, kind: Kind::Duration,
         range: Range::Durations(Duration::ZERO..=seconds(DAY)), default: "0s",
         help: "Delays all turns of an election by the same time, which follows from its name and is at most this long, \
                so that not all work begins on the hour. All candidates of an election need the same value. Less than \
@@ -196,7 +196,7 @@ settings! {
         heading: SCHEDULE, ..PASSED_ON
     };
     DELIVERY = Setting {
-        name: "delivery", variable: names::DELIVERY,
+        name: "delivery", variable: variable::DELIVERY,
         kind: Kind::Rule(&["at-most-once", "at-least-once"]), default: "at-most-once",
         short: "at-most-once (the default), or at-least-once",
         help: "at-most-once: a turn that failed is not retried. at-least-once: whoever leads retries it, up to --max-attempts",
@@ -204,13 +204,13 @@ settings! {
         heading: SCHEDULE, ..PASSED_ON
     };
     MAX_ATTEMPTS = Setting {
-        name: "max-attempts", variable: names::MAX_ATTEMPTS, kind: Kind::Number,
+        name: "max-attempts", variable: variable::MAX_ATTEMPTS, kind: Kind::Number,
         range: Range::Numbers(1..=100), default: "5",
         help: "With at-least-once, how many turns a slot may have before it is abandoned",
         heading: SCHEDULE, ..PASSED_ON
     };
     MISSED = Setting {
-        name: "missed", variable: names::MISSED, kind: Kind::Rule(&["skip", "once"]),
+        name: "missed", variable: variable::MISSED, kind: Kind::Rule(&["skip", "once"]),
         range: Range::Words("skip, once or 'all N' with N up to 1000"), default: "once",
         help: "What happens to slots that nobody could run in time. skip: they have no turn. once: one turn \
                stands for all. 'all N': each has its turn, but only the newest N",
@@ -292,7 +292,7 @@ settings! {
     };
     NAME = Setting {
         commands: LASTING,
-        name: "name", variable: names::NAME, kind: Kind::Text("NAME"), range: Range::Bytes(128),
+        name: "name", variable: variable::NAME, kind: Kind::Text("NAME"), range: Range::Bytes(128),
         default: "machine and process",
         short: "The name of this candidate",
         help: "The name of this candidate on record, in logs and on pages",
@@ -301,14 +301,14 @@ settings! {
     };
     LEASE = Setting {
         commands: RUN_AND_LOCK,
-        name: "lease", variable: names::LEASE, kind: Kind::Duration,
+        name: "lease", variable: variable::LEASE, kind: Kind::Duration,
         range: Range::Durations(seconds(15)..=seconds(60)), default: "15s, with --failover 60s",
         help: "How long a lease lasts without a renewal, in whole seconds",
         heading: TIMINGS, ..PASSED_ON
     };
     MARGIN = Setting {
         commands: RUN_AND_LOCK,
-        name: "margin", variable: names::MARGIN, kind: Kind::Duration,
+        name: "margin", variable: variable::MARGIN, kind: Kind::Duration,
         range: Range::From(Duration::from_millis(2_500)),
         default: "a fifth of the lease, at least 2.5s",
         help: "How long before the end of the lease the work is stopped",
@@ -316,7 +316,7 @@ settings! {
     };
     RENEW = Setting {
         commands: RUN_AND_LOCK,
-        name: "renew", variable: names::RENEW, kind: Kind::Duration, range: Range::From(seconds(1)),
+        name: "renew", variable: variable::RENEW, kind: Kind::Duration, range: Range::From(seconds(1)),
         default: "4/15 of the lease, which is 4s for 15s",
         help: "How often a leader renews; together with two attempts at a renewal it must fit into the \
                lease less the margin",
@@ -324,13 +324,13 @@ settings! {
     };
     POLL = Setting {
         commands: LASTING,
-        name: "poll", variable: names::POLL, kind: Kind::Duration,
+        name: "poll", variable: variable::POLL, kind: Kind::Duration,
         range: Range::Durations(Duration::from_millis(500)..=seconds(60)), default: "4s, for a lock 1s",
         help: "The longest that a follower waits between two polls; the shortest is half of it",
         heading: TIMINGS, ..PASSED_ON
     };
     FAILOVER = Setting {
-        name: "failover", variable: names::FAILOVER, kind: Kind::Duration,
+        name: "failover", variable: variable::FAILOVER, kind: Kind::Duration,
         range: Range::Durations(seconds(1)..=seconds(10)), default: "off: a leader is replaced when its lease expires", commands: RUN_AND_LOCK,
         short: "Replaces a dead leader about this soon, with more requests",
         help: "About how soon a leader is replaced whose machine died, froze or lost the network. For that, candidates \
@@ -339,13 +339,13 @@ settings! {
         heading: TIMINGS, ..PASSED_ON
     };
     REQUEST_TIMEOUT = Setting {
-        name: "request-timeout", variable: names::REQUEST_TIMEOUT, kind: Kind::Duration,
+        name: "request-timeout", variable: variable::REQUEST_TIMEOUT, kind: Kind::Duration,
         range: Range::Durations(seconds(1)..=seconds(30)), default: "3s", commands: RUN_AND_LOOKS,
         help: "The time-out of one request",
         heading: TIMINGS, ..PASSED_ON
     };
     TURN_TIMEOUT = Setting {
-        name: "turn-timeout", variable: names::TURN_TIMEOUT, kind: Kind::Duration,
+        name: "turn-timeout", variable: variable::TURN_TIMEOUT, kind: Kind::Duration,
         range: Range::Durations(Duration::from_millis(100)..=seconds(DAY)),
         default: "as long as the leadership",
         short: "The time-out of a turn",
@@ -354,14 +354,14 @@ settings! {
         heading: FAILURES, ..PASSED_ON
     };
     MAX_FAILURES = Setting {
-        name: "max-failures", variable: names::MAX_FAILURES, kind: Kind::Number,
+        name: "max-failures", variable: variable::MAX_FAILURES, kind: Kind::Number,
         range: Range::Numbers(0..=1000), default: "3, with --while-leading 1",
         help: "How many failed turns in a row end the leadership; 0: never. A turn that traps or takes too \
                long ends it at once",
         heading: FAILURES, ..PASSED_ON
     };
     COOL_DOWN = Setting {
-        name: "cool-down", variable: names::COOL_DOWN, kind: Kind::Duration,
+        name: "cool-down", variable: variable::COOL_DOWN, kind: Kind::Duration,
         range: Range::Durations(seconds(1)..=seconds(HOUR)), default: "30s",
         help: "How long a candidate whose work failed waits before it contends again, so that another one takes over: a \
                random time from half of this to all of it. It doubles each time until a turn succeeds, up to 16 \
@@ -382,7 +382,7 @@ settings! {
         heading: FAILURES, ..ROW
     };
     MAX_TENURE = Setting {
-        name: "max-tenure", variable: names::MAX_TENURE, kind: Kind::Duration,
+        name: "max-tenure", variable: variable::MAX_TENURE, kind: Kind::Duration,
         range: Range::Words("four leases to 366d"),
         help: "How long a candidate may lead. After that it resigns between two turns, and lets the others go first",
         heading: ELECTIONS, ..PASSED_ON
@@ -395,7 +395,7 @@ settings! {
         heading: ELECTIONS, ..ROW
     };
     ADDRESS = Setting {
-        name: "address", variable: names::ADDRESS, kind: Kind::Text("ADDRESS"), range: Range::Bytes(256),
+        name: "address", variable: variable::ADDRESS, kind: Kind::Text("ADDRESS"), range: Range::Bytes(256),
         default: "http:// and the address of --listen; none if that is 0.0.0.0, [::] or a loopback address",
         short: "The URL of --listen, as others reach it",
         help: "The http:// or https:// URL of this candidate's listener, as others reach it. Followers that also \
@@ -454,8 +454,8 @@ settings! {
         heading: WORK, ..ROW
     };
     CONNECTION_STRING_FILE = Setting {
-        name: "connection-string-file", variable: names::CONNECTION_STRING_FILE,
-        content: names::CONNECTION_STRING, kind: Kind::File, commands: ALL,
+        name: "connection-string-file", variable: variable::CONNECTION_STRING_FILE,
+        content: variable::CONNECTION_STRING, kind: Kind::File, commands: ALL,
         short: "A file that holds the connection string",
         help: "A file that holds the connection string; it is read again while this runs, so that the key \
                can be replaced",
@@ -471,61 +471,61 @@ settings! {
         heading: ACCOUNT, ..ROW
     };
     STORAGE_ACCOUNT = Setting {
-        variable: names::ACCOUNT,
+        variable: variable::ACCOUNT,
         help: "The name of the storage account", heading: ACCOUNT, ..VARIABLE
     };
     SERVICE_ENDPOINT = Setting {
-        variable: names::SERVICE_ENDPOINT,
+        variable: variable::SERVICE_ENDPOINT,
         default: "https://ACCOUNT.blob.core.windows.net",
         help: "The address of its Blob service", heading: ACCOUNT, ..VARIABLE
     };
     KEY = Setting {
-        variable: names::KEY_FILE, content: names::KEY, kind: Kind::File,
+        variable: variable::KEY_FILE, content: variable::KEY, kind: Kind::File,
         help: "A key of the account", heading: ACCOUNT, ..VARIABLE
     };
     SAS_TOKEN = Setting {
-        variable: names::SAS_TOKEN_FILE, content: names::SAS_TOKEN, kind: Kind::File,
+        variable: variable::SAS_TOKEN_FILE, content: variable::SAS_TOKEN, kind: Kind::File,
         help: "A SAS (shared access signature), alone or with the address that it is for",
         heading: ACCOUNT, ..VARIABLE
     };
     AUTH_TOKEN = Setting {
-        variable: names::AUTH_TOKEN_FILE, content: names::AUTH_TOKEN, kind: Kind::File,
+        variable: variable::AUTH_TOKEN_FILE, content: variable::AUTH_TOKEN, kind: Kind::File,
         help: "A token of Microsoft Entra ID for storage; it is not renewed",
         heading: ACCOUNT, ..VARIABLE
     };
     CLIENT_SECRET = Setting {
-        variable: names::CLIENT_SECRET_FILE, content: names::CLIENT_SECRET, kind: Kind::File,
+        variable: variable::CLIENT_SECRET_FILE, content: variable::CLIENT_SECRET, kind: Kind::File,
         help: "The secret of an application", heading: ACCOUNT, ..VARIABLE
     };
     CLIENT_ID = Setting {
-        variable: names::CLIENT_ID,
+        variable: variable::CLIENT_ID,
         help: "The application; or, of several managed identities, the one to use", heading: ACCOUNT, ..VARIABLE
     };
     TENANT_ID = Setting {
-        variable: names::TENANT_ID,
+        variable: variable::TENANT_ID,
         help: "The tenant (directory) of the application", heading: ACCOUNT, ..VARIABLE
     };
     AUTHORITY_HOST = Setting {
-        variable: names::AUTHORITY_HOST, default: "that of the cloud of the endpoint",
+        variable: variable::AUTHORITY_HOST, default: "that of the cloud of the endpoint",
         help: "Where applications ask for tokens", heading: ACCOUNT, ..VARIABLE
     };
     // Others know it too: it holds a token that the platform writes and reads, so it has no content.
     FEDERATED_TOKEN_FILE = Setting {
-        variable: names::FEDERATED_TOKEN_FILE, kind: Kind::File,
+        variable: variable::FEDERATED_TOKEN_FILE, kind: Kind::File,
         help: "The file with the token of a workload identity; the platform sets it",
         heading: ACCOUNT, ..VARIABLE
     };
     IDENTITY_ENDPOINT = Setting {
-        variable: names::IDENTITY_ENDPOINT,
+        variable: variable::IDENTITY_ENDPOINT,
         help: "Where an app asks for tokens of its managed identity; the platform sets it",
         heading: ACCOUNT, ..VARIABLE
     };
     IDENTITY_HEADER = Setting {
-        variable: names::IDENTITY_HEADER,
+        variable: variable::IDENTITY_HEADER,
         help: "The secret that it sends there; the platform sets it", heading: ACCOUNT, ..VARIABLE
     };
     IMDS_HOST = Setting {
-        variable: names::IMDS_HOST, default: "http://169.254.169.254",
+        variable: variable::IMDS_HOST, default: "http://169.254.169.254",
         help: "Where a machine asks for tokens of its managed identity", heading: ACCOUNT, ..VARIABLE
     };
     LOG = Setting {

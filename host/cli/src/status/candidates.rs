@@ -3,8 +3,8 @@
 use crate::complaint::printable;
 use crate::terminal::aligned;
 use crate::times::ago;
-use tenure::contract::{Listed, Timestamp};
 use tenure_base::duration::format_duration;
+use tenure_core::{Listed, Timestamp};
 
 /// Returns a row for each candidate.
 pub(super) fn table(listed: &[Listed], now: Timestamp) -> String {

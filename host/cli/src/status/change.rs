@@ -5,8 +5,9 @@ use crate::times::{again, in_zone, last_success, time_of_day, took, whole, zone_
 use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use tenure::contract::{Outcome, Outlook, Problem, Snapshot, Timestamp, Turns};
+use tenure::status::Outlook;
 use tenure_core::Zone;
+use tenure_core::{Outcome, Problem, Snapshot, Timestamp, Turns};
 
 /// The columns of a change's name.
 const NAME: usize = 8;
@@ -246,7 +247,7 @@ fn next_turn(outlook: &Outlook) -> Option<String> {
 mod tests {
     use super::super::tests::{at, end, idle, incumbent};
     use super::*;
-    use tenure::contract::{
+    use tenure_core::{
         Ended, Finished, LastSlot, LeaseState, NextTurn, Outcome, ProblemClass, Triggered,
     };
 

@@ -4,8 +4,9 @@
 use super::row;
 use crate::times::zone_of;
 use serde::Serialize;
-use tenure::contract::local_time;
-use tenure::contract::{ClockDifference, LeaseState, ProblemClass, Snapshot, Timestamp};
+use tenure::status::ClockDifference;
+use tenure::status::local_time;
+use tenure_core::{LeaseState, ProblemClass, Snapshot, Timestamp};
 
 /// What is known of a candidate on this machine: the settings that are in the environment here.
 #[derive(Debug, Default)]
@@ -141,7 +142,7 @@ mod tests {
     use super::super::tests::{idle, incumbent};
     use super::*;
     use std::time::Duration;
-    use tenure::contract::{LastSlot, Turns};
+    use tenure_core::{LastSlot, Turns};
 
     const NOW: Timestamp = Timestamp(1_800_000_000_000_000_000);
     const SECOND: Duration = Duration::from_secs(1);

@@ -4,8 +4,8 @@ use crate::complaint::printable;
 use crate::terminal::aligned;
 use crate::times::{span, zone_of};
 use std::fmt::Write as _;
-use tenure::contract::Snapshot;
-use tenure::contract::local_time;
+use tenure::status::local_time;
+use tenure_core::Snapshot;
 
 /// Returns a table of the leaders, the newest first.
 pub(super) fn table(snapshot: &Snapshot) -> String {
@@ -39,7 +39,7 @@ pub(super) fn table(snapshot: &Snapshot) -> String {
 mod tests {
     use super::super::tests::{at, idle, incumbent};
     use super::*;
-    use tenure::contract::{Incumbent, LeaseState};
+    use tenure_core::{Incumbent, LeaseState};
 
     fn leader(name: &str, term: u64, since: u64) -> Incumbent {
         incumbent(name, term, since)

@@ -24,15 +24,17 @@ use serde_json::{Value, json};
 use shares::Shares;
 use std::process::ExitCode;
 use subjects::{AT_ONCE, Subject, Subjects};
-use tenure::clock::BootClock;
-use tenure::contract::local_time;
-use tenure::contract::{
-    EndedTurn, Finished, Incumbent, LastSlot, Listed, MissedSlots, Outcome, Outlook, Problem,
-    Snapshot, Timestamp, Triggered, Turns, candidate_as_json, schedule_words_and_text,
-};
-use tenure::settings::{Replacement, names};
+use tenure::engine::BootClock;
+use tenure::status::Replacement;
+use tenure::status::local_time;
+use tenure::status::{EndedTurn, Outlook, candidate_as_json, schedule_words_and_text};
 use tenure_core::Zone;
 use tenure_core::milliseconds;
+use tenure_core::variable;
+use tenure_core::{
+    Finished, Incumbent, LastSlot, Listed, MissedSlots, Outcome, Problem, Snapshot, Timestamp,
+    Triggered, Turns,
+};
 
 /// Nobody leads, or a share is not held by the member that should hold it.
 const NOT_AS_PLANNED: u8 = 1;
@@ -107,7 +109,7 @@ impl View {
     /// Returns what there is to say about this machine, and about what could not be read.
     fn remarks(&self, snapshot: &Snapshot) -> Vec<Remark> {
         let settings = &self.configuration.settings;
-        let name = settings.get(names::NAME).map(str::to_owned);
+        let name = settings.get(variable::NAME).map(str::to_owned);
         let own = Own { name, schedule: settings.schedule() };
         let mut remarks = here::remarks(snapshot, &own, self.within);
         let mut unread = |class, what: String, Problem { class: why, detail }: &Problem| {

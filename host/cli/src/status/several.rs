@@ -5,7 +5,8 @@ use crate::complaint::printable;
 use crate::output::eprint;
 use crate::terminal::aligned;
 use crate::times::{ago, whole};
-use tenure::contract::{Fares, Outlook, Snapshot};
+use tenure::status::{Fares, Outlook};
+use tenure_core::Snapshot;
 
 fn fares(view: &View) -> Fares {
     view.snapshot

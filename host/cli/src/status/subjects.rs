@@ -7,9 +7,9 @@ use crate::settings::{CommandLine, Elections};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::clock::BootClock;
-use tenure::election::Election;
-use tenure::settings::Variables;
+use tenure::engine::BootClock;
+use tenure::engine::Election;
+use tenure::engine::Variables;
 
 /// The number of elections that are read at the same time.
 pub(super) const AT_ONCE: usize = 16;

@@ -1,6 +1,6 @@
 use super::*;
 use std::time::Duration;
-use tenure::contract::{End, Ended, LeaseState, NextTurn, Outcome};
+use tenure_core::{End, Ended, LeaseState, NextTurn, Outcome};
 
 /// So many seconds after 1970.
 pub(super) fn at(seconds: u64) -> Timestamp {

@@ -12,8 +12,8 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
-use tenure::contract::{Report, Request, Role};
 use tenure::program::supervisor::{line, now, read};
+use tenure_core::{Report, Request, Role};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::{Notify, watch};
@@ -341,7 +341,7 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure::contract::Leadership;
+    use tenure_core::Leadership;
     use tokio::io::AsyncReadExt as _;
     use tokio::time::timeout;
 

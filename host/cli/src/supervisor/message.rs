@@ -4,8 +4,8 @@ use crate::log::{Format, Output, Whose};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::time::Duration;
-use tenure::contract::Request;
 use tenure::program::supervisor;
+use tenure_core::Request;
 
 /// One line. What it holds is secret, so that it has no `Debug`.
 #[derive(Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::contract::{Report, Request};
+use tenure_core::{Report, Request};
 
 pub(super) enum Part {
     Other,

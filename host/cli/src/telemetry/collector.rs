@@ -10,10 +10,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tenure::egress::Authorities;
-use tenure::engine::causes;
+use tenure::Authorities;
 use tenure::program::http::{Clients, Unread, whole};
-use tenure::runner::{Class, Event};
+use tenure::{Class, Event};
+use tenure_core::causes;
 use tokio::runtime::Handle;
 
 /// The longest that a request may take, unless a variable says otherwise.

@@ -19,13 +19,13 @@ use opentelemetry_sdk::trace::{
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure::Lease;
-use tenure::TraceParent;
-use tenure::clock::{BootClock, Clock as _};
-use tenure::contract::{Report, Turn};
+use tenure::engine::TraceParent;
+use tenure::engine::{BootClock, Clock as _};
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
 use tenure::program::server::{Figure, Kind, Sample, Value, renewal, renewal_bounds, turn_bounds};
-use tenure::runner::{Class, Event};
 use tenure::server::Roster;
+use tenure::{Class, Event};
+use tenure_core::{Report, Turn};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 

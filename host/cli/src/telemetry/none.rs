@@ -2,11 +2,11 @@
 
 use super::log::{Log, Whose};
 use std::time::Duration;
-use tenure::clock::BootClock;
-use tenure::contract::Report;
+use tenure::engine::BootClock;
 use tenure::handler::Handler;
-use tenure::runner::{Class, Event};
 use tenure::server::Roster;
+use tenure::{Class, Event};
+use tenure_core::Report;
 
 // With braces, so that it is made by `default` like the other one.
 #[derive(Default)]

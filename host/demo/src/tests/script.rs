@@ -4,7 +4,7 @@ use crate::stage::{Event, Heard, What};
 use crate::story::{Story, Takeover};
 use chrono::DateTime;
 use std::time::Duration;
-use tenure::settings::Replacement;
+use tenure::status::Replacement;
 
 pub(super) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)

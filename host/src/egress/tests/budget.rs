@@ -4,7 +4,7 @@ use super::super::budget::OPEN_BODY;
 use super::super::turn::{AT_A_TIME, READ_AHEAD};
 use super::super::{Body, Error, Limits};
 use super::lease::listen;
-use super::{Answers, Budget, Gate, Names, Outlet, for_ever, policy, server};
+use super::{Answers, Budget, Gate, Outlet, for_ever, policy, server};
 use bytes::Bytes;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
@@ -18,7 +18,7 @@ type Told = Arc<Mutex<Vec<String>>>;
 
 /// A turn with a budget, and what keeps it open.
 fn turn(allow: impl ToString, budget: &Budget) -> (Gate, Told, impl Sized) {
-    let connections = Outlet::new(Names::OfOthers).open(7, "jobs/one", for_ever());
+    let connections = Outlet::new().open(7, "jobs/one", for_ever());
     let policy = policy(&allow.to_string(), Answers::Streamed(u64::MAX));
     let told = Told::default();
     let tell = told.clone();

@@ -2,7 +2,7 @@
 //! by hand, and one thread, so that other tasks run only where a test waits.
 
 use super::super::gate::Gate;
-use super::super::{Body, Error, Limits, Names, Outlet};
+use super::super::{Body, Error, Limits, Outlet};
 use super::{Answers, Budget, for_ever, policy, turn_gate};
 use crate::clock::Clock;
 use crate::lease::Lease;
@@ -185,7 +185,7 @@ async fn nothing_is_sent_after_the_end_of_the_turn() {
 #[tokio::test]
 async fn a_turn_is_over_when_its_connections_are_closed() {
     let listener = listen();
-    let outlet = Outlet::new(Names::OfOthers);
+    let outlet = Outlet::new();
     assert!(poll_once(pin!(outlet.closed())).await.is_ready(), "there was no turn");
     let connections = outlet.open(7, "jobs/report", for_ever());
     let policy = policy(&listener.local_addr().unwrap().to_string(), Answers::Streamed(1000));

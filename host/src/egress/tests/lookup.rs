@@ -4,8 +4,7 @@ use super::super::lookup::{Directory, LOOKUPS};
 use super::super::turn::AT_A_TIME;
 use super::super::{Error, Limits};
 use super::{
-    Answers, Budget, Connections, Gate, Names, Outlet, component_gate, for_ever, policy, send,
-    server,
+    Answers, Budget, Connections, Gate, Outlet, component_gate, for_ever, policy, send, server,
 };
 use crate::egress::{AllowList, Policy};
 use http_body_util::{BodyExt, Empty};
@@ -67,7 +66,7 @@ impl Directory for Arc<Resolver> {
 }
 
 fn outlet(silence: &Silence) -> Outlet {
-    Outlet::with_directory(Names::OfOthers, silence.0.clone())
+    Outlet::with_directory(crate::egress::names::Names::OfOthers, silence.0.clone())
 }
 
 fn turn(outlet: &Outlet, names: &[String]) -> (Gate, Connections) {

@@ -1,7 +1,7 @@
 //! Every request of a turn carries its term.
 
 use super::super::Limits;
-use super::{Answers, Budget, Gate, Names, Outlet, for_ever, policy};
+use super::{Answers, Budget, Gate, Outlet, for_ever, policy};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 async fn arrives(headers: &[(&'static str, &'static str)]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let connections = Outlet::new(Names::OfOthers).open(7, "jobs/ü", for_ever());
+    let connections = Outlet::new().open(7, "jobs/ü", for_ever());
     let gate = Gate::of_turn(
         policy(&address.to_string(), Answers::Streamed(0)),
         &connections,

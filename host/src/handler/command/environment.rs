@@ -2,10 +2,10 @@
 
 use super::super::secrets::is_withheld;
 use super::plan::KILL_SLACK;
-use crate::contract::{Share, Turn};
 use chrono::{DateTime, SecondsFormat, Utc};
 use std::ffi::OsString;
 use std::time::Duration;
+use tenure_core::{Share, Turn};
 
 /// Names and values.
 pub(super) type Variables = Vec<(OsString, OsString)>;
@@ -45,7 +45,7 @@ pub(super) fn of_turn(turn: &Turn, now: DateTime<Utc>, left: Duration) -> Variab
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Timestamp;
+    use tenure_core::Timestamp;
 
     fn pairs(variables: &[(&str, &str)]) -> Variables {
         variables.iter().map(|(name, value)| (name.into(), value.into())).collect()

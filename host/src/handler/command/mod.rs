@@ -49,7 +49,6 @@ pub use terminal::reclaim_terminal;
 use super::lines::{HandlerLines, LineSink, Stream};
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::clock::{Clock, shared};
-use crate::contract::Turn;
 use crate::lease::Lease;
 use crate::lines::Lines;
 use crate::trace_parent::TraceParent;
@@ -62,6 +61,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tenure_core::Turn;
 use tokio::sync::{oneshot, watch};
 
 /// A program, and what it is started with.

@@ -1,7 +1,6 @@
 //! What the end of a command means for its turn.
 
 use super::super::TurnEnd;
-use super::super::shortened::shortened;
 use super::messages::Gone;
 use crate::family::Ended;
 
@@ -20,11 +19,11 @@ pub(super) enum Fate {
 pub(super) fn turn_end(fate: Fate, last_words: &str) -> TurnEnd {
     let failed = |what: String| match last_words.trim() {
         "" => TurnEnd::Failed(what),
-        said => TurnEnd::Failed(shortened(format!("{what}: {said}"))),
+        said => TurnEnd::failed(format!("{what}: {said}")),
     };
     match fate {
         Fate::NotStarted(problem) => {
-            TurnEnd::Trapped(shortened(format!("the command could not be started: {problem}")))
+            TurnEnd::trapped(format!("the command could not be started: {problem}"))
         }
         Fate::Unwatched => TurnEnd::Trapped(
             "the command was killed, because the process that supervises it was killed".into(),

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::clock::{BootClock, Clock};
-use crate::contract::{Share, Timestamp};
 use std::io::ErrorKind;
+use tenure_core::{Share, Timestamp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

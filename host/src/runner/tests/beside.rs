@@ -1,7 +1,7 @@
 //! Requests beside the steps.
 
 use super::{Reply, leading, left, play, seconds};
-use crate::contract::Request;
+use tenure_core::Request;
 
 /// With a request that is answered at once.
 fn asking(reply: Reply) -> Reply {

@@ -2,12 +2,12 @@
 
 use super::{Log, VirtualClock, leading, left, seconds};
 use crate::clock::Clock;
-use crate::contract::{Event as Word, Report, State};
 use crate::handler::from_fn;
 use crate::runner::{Elector, ElectorError, Runner};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tenure_core::{Event as Word, Report, State};
 
 /// Begins each step after 200 s.
 struct Late {

@@ -1,10 +1,11 @@
 use super::super::tests::{NOW, board as a_board, leading, report, seconds, turn};
 use super::*;
-use crate::contract::{ExchangeResult::Done, Report};
 use crate::runner::Event;
 use futures_util::FutureExt as _;
 use std::sync::Mutex;
 use std::task::Poll;
+use tenure_core::ExchangeResult::Done;
+use tenure_core::Report;
 
 /// A clock that is set by hand, and wakes whoever sleeps.
 #[derive(Clone)]

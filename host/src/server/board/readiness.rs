@@ -2,9 +2,9 @@
 
 use super::super::role::Role;
 use super::Board;
-use crate::contract::{Problem, ProblemClass};
 use serde::Serialize;
 use std::time::Duration;
+use tenure_core::{Problem, ProblemClass};
 use tokio::sync::watch;
 
 /// A loop that was not heard of for so long stands still: longer than the longest step.

@@ -6,17 +6,18 @@ use super::super::recent::{RUNNING, RecentTurns};
 use super::super::role::{Ended, Leader, Role};
 use super::super::timeline::Timeline;
 use super::readiness::{FAILURES, Told, keeps_out};
-use crate::contract::{
-    self, ExchangeResult, Incumbent, Leadership, Listed, Outlook, Report, RequestKind, ServiceTime,
-    Timestamp, Turn, Turns, seen_lately,
-};
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event};
+use crate::status::{Outlook, ServiceTime, seen_lately};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
+use tenure_core as contract;
 use tenure_core::milliseconds;
+use tenure_core::{
+    ExchangeResult, Incumbent, Leadership, Listed, Report, RequestKind, Timestamp, Turn, Turns,
+};
 use tokio::sync::watch;
 
 /// As many changes are kept in mind.

@@ -1,10 +1,10 @@
 use super::*;
-use crate::contract::{
-    End, Ended, Exchange, ExchangeResult, NextTurn, Outcome, RequestKind, Timestamp, Turns,
-};
 use crate::server::metrics::renewal_bounds;
 use chrono::DateTime;
 use std::collections::BTreeSet;
+use tenure_core::{
+    End, Ended, Exchange, ExchangeResult, NextTurn, Outcome, RequestKind, Timestamp, Turns,
+};
 
 fn board() -> Board {
     Board::new("jobs/a \"b\"", "ada\\\n", Duration::ZERO)

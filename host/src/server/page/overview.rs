@@ -4,7 +4,7 @@
 //! no longer.
 
 use super::Sources;
-use crate::contract::{Fares, wall};
+use crate::status::{Fares, wall};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;

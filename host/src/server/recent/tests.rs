@@ -1,5 +1,5 @@
 use super::*;
-use crate::contract::{End, Ended, Finished, LastSlot, NextTurn};
+use tenure_core::{End, Ended, Finished, LastSlot, NextTurn};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(86_400);

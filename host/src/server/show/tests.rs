@@ -4,14 +4,15 @@ use super::super::tests::NOW;
 use super::super::tests::{board, following, leading, report, seconds, turn};
 use super::*;
 use crate::clock::BootClock;
-use crate::contract::ExchangeResult::{Declined, Done, Unavailable};
-use crate::contract::{
-    End, Ended, EndingReason, Finished, Incumbent, LastSlot, Listed, NextTurn, Outcome, Report,
-    Role, Timestamp, Turns, wall,
-};
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event, Reason};
-use crate::settings::Replacement;
+use crate::status::Replacement;
+use crate::status::wall;
+use tenure_core::ExchangeResult::{Declined, Done, Unavailable};
+use tenure_core::{
+    End, Ended, EndingReason, Finished, Incumbent, LastSlot, Listed, NextTurn, Outcome, Report,
+    Role, Timestamp, Turns,
+};
 
 #[test]
 fn a_leader_with_a_turn_that_failed() {

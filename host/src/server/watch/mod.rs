@@ -32,7 +32,7 @@ pub(super) use stream::router;
 use super::board::Board;
 use super::role::{Ended, Leader, Role};
 use crate::clock::Reading;
-use crate::contract::Outlook;
+use crate::status::Outlook;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime};

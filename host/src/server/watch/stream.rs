@@ -119,10 +119,10 @@ mod tests {
     use super::super::super::tests::{NOW, board, leading, report, seconds};
     use super::*;
     use crate::clock::{BootClock, Clock as _};
-    use crate::contract::ExchangeResult::Done;
-    use crate::contract::{Ending, EndingReason, Exchange, Report, RequestKind, Role};
     use http_body_util::BodyExt as _;
     use serde_json::{Value, json};
+    use tenure_core::ExchangeResult::Done;
+    use tenure_core::{Ending, EndingReason, Exchange, Report, RequestKind, Role};
 
     /// The next event.
     async fn told(response: &mut Response<Body>) -> Value {

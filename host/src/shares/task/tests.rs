@@ -1,8 +1,8 @@
 use super::*;
-use crate::contract::Timestamp;
 use crate::handler;
 use crate::settings::Variables;
 use std::sync::Mutex;
+use tenure_core::Timestamp;
 use tokio::time::timeout;
 
 fn turn() -> Turn {

@@ -1,7 +1,7 @@
 //! Plugging components together.
 
-use tenure::contract::LEADER_HANDLER;
-use tenure::engine::causes;
+use tenure::engine::LEADER_HANDLER;
+use tenure_core::causes;
 use wac_graph::types::{ItemKind, Package, are_semver_compatible};
 use wac_graph::{CompositionGraph, EncodeOptions, NodeId, PackageId};
 

@@ -16,7 +16,7 @@ mod strip;
 use wac_graph::types::{Package, Types};
 
 use crate::ELECTION_COMPONENT;
-pub use tenure::contract::LEADER_HANDLER;
+pub use tenure::engine::LEADER_HANDLER;
 
 /// The election component that posts each turn to `TENURE_HANDLER_URL`: the WIT world `platform`. It runs anywhere as
 /// it is.

@@ -6,10 +6,10 @@ use http::HeaderMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::Lease;
-use tenure::clock::{BootClock, Clock};
-use tenure::contract::{Timestamp, Turn};
-use tenure::egress::AllowList;
+use tenure::engine::AllowList;
+use tenure::engine::{BootClock, Clock};
 use tenure::handler::{Handler as _, Stream, TurnEnd};
+use tenure_core::{Timestamp, Turn};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 

@@ -6,10 +6,11 @@ use crate::{CheckError, ElectionComponent, Engine, Network, NetworkFailure};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use std::sync::Mutex;
-use tenure::clock::{BootClock, Clock as _};
-use tenure::contract::State;
+use tenure::engine::Variables;
+use tenure::engine::{BootClock, Clock as _};
 use tenure::handler::BoxFuture;
-use tenure::settings::{Variables, names};
+use tenure_core::State;
+use tenure_core::variable;
 use tenure_store::{Account, Service};
 use tokio::task::JoinSet;
 
@@ -20,9 +21,9 @@ fn component(settings: Variables) -> ElectionComponent {
 /// Settings that lead nowhere; the network of the surroundings answers.
 fn of_election(name: &str) -> Variables {
     Variables::new()
-        .with(names::CONNECTION_STRING, "UseDevelopmentStorage=true")
-        .with(names::ELECTION, format!("tests/{name}"))
-        .with(names::EVERY, "1h")
+        .with(variable::CONNECTION_STRING, "UseDevelopmentStorage=true")
+        .with(variable::ELECTION, format!("tests/{name}"))
+        .with(variable::EVERY, "1h")
 }
 
 #[tokio::test]
@@ -38,7 +39,7 @@ async fn an_instance_answers_again_and_again_for_whoever_asks() {
         let Err(CheckError::Settings(complaints)) = wrong.check().await else {
             panic!("it has no settings")
         };
-        assert!(complaints.iter().any(|complaint| complaint.starts_with(names::ELECTION)));
+        assert!(complaints.iter().any(|complaint| complaint.starts_with(variable::ELECTION)));
         first.step(None, clock.now(), None).await.unwrap();
         assert_eq!(wrong.resting(), 1, "they share it");
     }
@@ -91,7 +92,7 @@ async fn no_more_are_kept_than_there_is_room_for() {
     first.check().await.unwrap();
     let mut steps = JoinSet::new();
     for number in 0..3 * RESTING {
-        let settings = settings(&store).with(names::ELECTION, format!("tests/{number}"));
+        let settings = settings(&store).with(variable::ELECTION, format!("tests/{number}"));
         let clock = BootClock::new();
         let component = first.for_candidate(settings, &clock);
         steps.spawn(async move {

@@ -8,12 +8,14 @@ use futures_util::FutureExt as _;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tenure::clock::{BootClock, Clock};
-use tenure::contract::{EndingReason, Report, RequestKind, Role};
+use tenure::engine::Variables;
+use tenure::engine::{BootClock, Clock};
+use tenure::engine::{Elector as _, Runner};
 use tenure::handler::BoxFuture;
 use tenure::handler::from_fn;
-use tenure::runner::{Elector as _, Event, Reason, Runner};
-use tenure::settings::{Variables, names};
+use tenure::{Event, Reason};
+use tenure_core::variable;
+use tenure_core::{EndingReason, Report, RequestKind, Role};
 use tenure_store::{Account, Service};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -46,9 +48,9 @@ fn wireless() -> Wireless {
 
 fn of_election(name: &str) -> Variables {
     Variables::new()
-        .with(names::CONNECTION_STRING, "UseDevelopmentStorage=true")
-        .with(names::ELECTION, format!("tests/{name}"))
-        .with(names::EVERY, "1h")
+        .with(variable::CONNECTION_STRING, "UseDevelopmentStorage=true")
+        .with(variable::ELECTION, format!("tests/{name}"))
+        .with(variable::EVERY, "1h")
 }
 
 /// Begins a step in each of a hundred elections. None of them ends before `open` has places.
@@ -112,8 +114,8 @@ impl Clock for HandClock {
 
 /// A leader, and the report of the step after which it has nothing to do but to renew.
 async fn leader(engine: &Engine, clock: &HandClock) -> (ElectionComponent, Report) {
-    let settings = of_election("led").with(names::LEASE, "20s").with(names::MARGIN, "5s");
-    let settings = settings.with(names::ORDERS, "never");
+    let settings = of_election("led").with(variable::LEASE, "20s").with(variable::MARGIN, "5s");
+    let settings = settings.with(variable::ORDERS, "never");
     let leader = ElectionComponent::new(engine, settings, clock).unwrap();
     let leader = leader.in_surroundings(surroundings(wireless(), 7));
     let mut report = leader.step(None, clock.now(), None).await.unwrap();
@@ -254,10 +256,10 @@ async fn all_of_a_hundred_elections_are_led_and_none_is_lost() {
     for number in 0..MANY {
         // Renewed often, and with much time for each: on a busy machine steps and answers come late.
         let settings = settings(&store)
-            .with(names::ELECTION, format!("tests/{number}"))
-            .with(names::LEASE, "60s")
-            .with(names::RENEW, "2s")
-            .with(names::REQUEST_TIMEOUT, "10s");
+            .with(variable::ELECTION, format!("tests/{number}"))
+            .with(variable::LEASE, "60s")
+            .with(variable::RENEW, "2s")
+            .with(variable::REQUEST_TIMEOUT, "10s");
         let component = first.for_candidate(settings, &clock);
         component.check().await.unwrap();
         let told = courses.clone();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 
 use clap::Parser;
-use tenure::settings::Variables;
+use tenure::engine::Variables;
 use tenure_core::mutants::Mutant;
 use tenure_simulation::campaign::{self, Totals};
 use tenure_simulation::compare::first_difference;
@@ -134,7 +134,7 @@ fn compare(seeds: Range<u64>) -> ExitCode {
 
 fn component() -> Fidelity {
     let engine = Engine::new().expect("an engine").uninterrupted();
-    let clock = tenure::clock::BootClock::new();
+    let clock = tenure::engine::BootClock::new();
     let component = ElectionComponent::new(&engine, Variables::new(), &clock);
     Fidelity::Component(Arc::new(component.expect("the component that this was built with")))
 }

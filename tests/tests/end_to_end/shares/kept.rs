@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tenure_core::variable;
 
 use base64::Engine as _;
-use tenure::clock::{BootClock, Clock};
-use tenure::contract::{Event, LeaseState, Report, Request, Role};
-use tenure::egress::Authorities;
-use tenure::election::Election;
+use tenure::Authorities;
+use tenure::engine::Election;
+use tenure::engine::Variables;
+use tenure::engine::{BootClock, Clock};
 use tenure::program::http::{self, Clients};
 use tenure::program::shares::SharesStore;
-use tenure::settings::{Variables, names};
+use tenure_core::{Event, LeaseState, Report, Request, Role};
 use tenure_shares::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
 use tenure_store::sas::Scope;
 use tenure_tests::Store;
@@ -31,14 +32,14 @@ impl Candidate {
     fn of(connection_string: &str, election: &str) -> Self {
         let clock = BootClock::new();
         let settings = Variables::new()
-            .with(names::CONNECTION_STRING, connection_string)
-            .with(names::ELECTION, election)
-            .with(names::NAME, "ada")
-            .with(names::POLL, "500ms")
+            .with(variable::CONNECTION_STRING, connection_string)
+            .with(variable::ELECTION, election)
+            .with(variable::NAME, "ada")
+            .with(variable::POLL, "500ms")
             // A machine that has too much to do answers late.
-            .with(names::LEASE, "60s")
-            .with(names::REQUEST_TIMEOUT, "15s")
-            .with(names::EVERY, "1h");
+            .with(variable::LEASE, "60s")
+            .with(variable::REQUEST_TIMEOUT, "15s")
+            .with(variable::EVERY, "1h");
         let election = Election::new(settings, &clock);
         election.check().unwrap();
         Self { election: Arc::new(election), clock, report: None }
@@ -153,7 +154,7 @@ async fn signs_age_by_the_clock_of_the_store(store: Store) {
 /// As a supervisor sends it, which has no credential.
 async fn send(request: Request) -> u16 {
     let clients = Arc::new(Clients::for_component(Authorities::default()));
-    let request = tenure::contract::to_http(&request).unwrap();
+    let request = tenure::engine::to_http(&request).unwrap();
     let answer = http::send(&clients, request, Duration::from_secs(30)).await.unwrap();
     answer.status().as_u16()
 }

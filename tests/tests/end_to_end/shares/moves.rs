@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tenure_core::variable;
 
 use tenure::Elector;
-use tenure::clock::BootClock;
-use tenure::contract::Problem;
-use tenure::election::Election;
+use tenure::Event;
+use tenure::engine::BootClock;
+use tenure::engine::Election;
+use tenure::engine::Variables;
 use tenure::handler;
 use tenure::program::shares::SharesStore;
-use tenure::runner::Event;
-use tenure::settings::{Credential, Schedule, Settings, Variables, names};
+use tenure::settings::{Credential, Schedule, Settings};
 use tenure::shares::Part;
+use tenure_core::Problem;
 use tenure_shares::{Answer, Ask};
 use tenure_tests::Store;
 use tenure_tests::needs;
@@ -175,7 +177,7 @@ impl Scene {
 
     /// What a command does.
     async fn reshare(&self, shares: u32) {
-        let settings = Variables::from(self.settings("command")).with(names::NAME, "command");
+        let settings = Variables::from(self.settings("command")).with(variable::NAME, "command");
         let election = Election::new(settings, &BootClock::new());
         election.check().unwrap();
         let store = SharesStore::of(Arc::new(election), "command");

@@ -1,11 +1,12 @@
 //! Handlers that were plugged into the socket; and the runner with a composed component.
 
 use std::time::Duration;
+use tenure_core::variable;
 
 use ::http::Method;
-use tenure::clock::{BootClock, Clock as _};
-use tenure::contract::{Event, Role};
-use tenure::settings::{Variables, names};
+use tenure::engine::Variables;
+use tenure::engine::{BootClock, Clock as _};
+use tenure_core::{Event, Role};
 use tenure_tests::UNRULY_HANDLER;
 use tenure_wasmtime::compose::{UNIVERSAL_COMPONENT, compose};
 use tenure_wasmtime::{ElectionComponent, Engine};
@@ -58,9 +59,9 @@ async fn the_runner_takes_a_composed_component_too() {
     let world = World::new(&[]).await;
     let engine = Engine::with_cache(None).unwrap();
     let settings = Variables::from_env()
-        .with(names::CONNECTION_STRING, world.store.connection_string())
-        .with(names::ELECTION, "leases/runner")
-        .with(names::EVERY, "1h");
+        .with(variable::CONNECTION_STRING, world.store.connection_string())
+        .with(variable::ELECTION, "leases/runner")
+        .with(variable::EVERY, "1h");
     for binary in [UNIVERSAL_COMPONENT, &unruly()] {
         let clock = BootClock::new();
         let component =

@@ -313,7 +313,7 @@ fn writing_is_required_of_a_sas_where_something_is_written() {
         let [(name, problem)] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(*name, setting.0);
         assert!(problem.contains("does not permit writing (w)"), "{problem}");
-        let looks = read(&[ACCOUNT, setting, (Settings::OBSERVE, "true")]);
+        let looks = read(&[ACCOUNT, setting, (variable::OBSERVE, "true")]);
         assert!(looks.is_ok(), "{looks:?}");
     }
 }

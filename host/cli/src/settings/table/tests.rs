@@ -13,11 +13,11 @@ fn of_component() -> impl Iterator<Item = &'static Setting> {
 fn read(setting: &Setting, value: Option<&str>) -> Result<String, Vec<Complaint>> {
     let settings = tenure_core::Settings::read(|name: &str| {
         let beside = match name {
-            names::ELECTION => Some("any/any"),
-            names::CONNECTION_STRING => Some("UseDevelopmentStorage=true"),
-            names::DELIVERY if setting.is(&MAX_ATTEMPTS) => Some("at-least-once"),
-            names::CRON if setting.is(&TIME_ZONE) => Some("* * * * *"),
-            names::EVERY if setting.is(&JITTER) => Some("366d"),
+            variable::ELECTION => Some("any/any"),
+            variable::CONNECTION_STRING => Some("UseDevelopmentStorage=true"),
+            variable::DELIVERY if setting.is(&MAX_ATTEMPTS) => Some("at-least-once"),
+            variable::CRON if setting.is(&TIME_ZONE) => Some("* * * * *"),
+            variable::EVERY if setting.is(&JITTER) => Some("366d"),
             _ => None,
         };
         let value = if name == setting.variable { value.or(beside) } else { beside };
@@ -98,7 +98,7 @@ fn defaults_are_those_of_the_program() {
         let value = setting.default.split(',').next().and_then(parse_duration);
         value.unwrap_or_else(|| panic!("{}", setting.name))
     };
-    assert_eq!(duration(&GRACE), tenure::runner::GRACE);
+    assert_eq!(duration(&GRACE), tenure::handler::GRACE);
     assert_eq!(duration(&INTERVAL), crate::status::watch::USUAL);
     #[cfg(unix)]
     assert_eq!(duration(&STOP_TIME), tenure::program::command::STOP_TIME);
@@ -185,7 +185,8 @@ fn ranges_are_told_in_words() {
 /// The settings of the component that have options, as a program writes them that embeds the library.
 #[test]
 fn the_library_has_a_value_for_each_of_them() {
-    use tenure::settings::{Credential, Delivery, Missed, Schedule, Settings, Variables};
+    use tenure::engine::Variables;
+    use tenure::settings::{Credential, Delivery, Missed, Schedule, Settings};
     let period = Duration::from_secs(60);
     let mut all = Settings::new("jobs/report", Credential::ConnectionStringFile("file".into()));
     all.jitter = period;

@@ -7,10 +7,11 @@ use super::subjects::{AT_ONCE, Subject};
 use futures_util::{StreamExt as _, stream};
 pub(super) use show::{as_json, as_text};
 use std::collections::BTreeMap;
-use tenure::contract::{Problem, ProblemClass, Timestamp};
-use tenure::election::Election;
+use tenure::engine::Election;
+use tenure::engine::Variables;
 use tenure::program::shares::{Answer, Ask, Candidate, Plan, SharesStore, Sign};
-use tenure::settings::{Variables, names};
+use tenure_core::variable;
+use tenure_core::{Problem, ProblemClass, Timestamp};
 
 /// The records of more shares are not read, since that is a request for each.
 const MOST_READ: u32 = 1_000;
@@ -172,7 +173,7 @@ async fn records(
 ) -> Vec<Record> {
     let each = plan.all().map(|share| {
         let election = Candidate::of(share, plan.count()).election(coordinating);
-        let settings = settings.clone().with(names::ELECTION, election);
+        let settings = settings.clone().with(variable::ELECTION, election);
         record(reached.with_settings(settings), plan.next.is_some())
     });
     stream::iter(each).buffered(AT_ONCE).collect().await

@@ -150,10 +150,10 @@ mod peers {
     //! Whole streams, of those who keep to the rules and of those who do not.
 
     use super::*;
-    use crate::contract::{Incumbent, Report, Role, Timestamp};
     use futures_util::future::join_all;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use tenure_core::{Incumbent, Report, Role, Timestamp};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 

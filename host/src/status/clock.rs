@@ -1,9 +1,9 @@
 //! The difference between this machine's clock and the service's.
 
-use super::{Report, Timestamp, wall};
+use super::wall;
 use std::fmt;
 use std::time::Duration;
-use tenure_core::format_duration;
+use tenure_core::{Report, Timestamp, format_duration};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,10 +1,8 @@
 //! How the turns of an election went, and when the next one comes, as people and programs are told.
 
-use super::{Ended, Outcome, Timestamp, Turns};
 use chrono::{SecondsFormat, Utc};
 use serde::Serialize;
-use tenure_core::milliseconds;
-use tenure_core::{Schedule, Zone};
+use tenure_core::{Ended, Outcome, Schedule, Timestamp, Turns, Zone, milliseconds};
 
 /// How the turns of an election went, and when the next one comes, by its record. The log, the pages, `/leader`,
 /// `/watch` and `tenure status` tell it so.
@@ -195,9 +193,9 @@ pub(crate) fn wall() -> Timestamp {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{End, Finished, NextTurn};
     use super::*;
     use std::time::Duration;
+    use tenure_core::{End, Finished, NextTurn};
 
     const SECOND: Duration = Duration::from_secs(1);
     const DAY: Duration = Duration::from_secs(86_400);
