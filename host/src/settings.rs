@@ -113,7 +113,7 @@ pub enum Schedule {
 #[non_exhaustive]
 pub enum Credential {
     /// What the environment of this process says, as for the program `tenure`: `docs/security.md` lists the
-    /// variables, some of which platforms set; [`names`] has them all. Its other variables are not read. A
+    /// variables, some of which platforms set; [`variable`] has them all. Its other variables are not read. A
     /// `TokenCredential` of the Azure SDK cannot be given: the component asks for tokens itself.
     Environment,
     /// A connection string with a key or a shared access signature, or `UseDevelopmentStorage=true`.

@@ -71,7 +71,7 @@ impl Variables {
         self
     }
 
-    /// Sets `name` (see [`names`]) to `value`.
+    /// Sets `name` (see [`variable`]) to `value`.
     pub fn set(&mut self, name: &str, value: impl Into<String>) -> &mut Self {
         self.remove(name);
         self.0.push((name.to_owned(), value.into()));
