@@ -85,7 +85,10 @@ impl Election {
     /// All complaints at once.
     pub fn check(&self) -> Result<Needs, InvalidSettings> {
         let settings = Settings::read_from(&self.settings).map_err(InvalidSettings)?;
-        let needs = settings.needs(Utc::now());
+        let mut needs = settings.needs(Utc::now());
+        if self.settings.tokens().is_some() {
+            needs.credential = "tokens that the program issues".to_owned();
+        }
         // A second check of the same settings needs the same.
         let _ = self.granted.set(Gate::of_election(AllowList::of(&needs)?, self.clients.clone()));
         Ok(needs)
@@ -110,6 +113,7 @@ impl Election {
         elapsed: Duration,
         event: Option<Event>,
     ) -> Report {
+        let failure = self.renew_token().await;
         let mut around = self.around();
         // A freeze since `elapsed` was read counts.
         let late = around.began.saturating_sub(elapsed);
@@ -118,7 +122,25 @@ impl Election {
         let state = state.map(State::as_bytes);
         let mut report = driver::step(&self.settings, state, begins, event, &around).await;
         report.count_from_earlier(late);
+        report.problems.extend(failure);
         report
+    }
+
+    /// The settings for requests beside the steps.
+    async fn usable(&self) -> Result<Settings, Problem> {
+        match self.renew_token().await {
+            Some(failure) => Err(failure),
+            None => usable_settings(&self.settings),
+        }
+    }
+
+    /// Asks a provider for a token when it is time. Returns its failure.
+    async fn renew_token(&self) -> Option<Problem> {
+        let tokens = self.settings.tokens()?;
+        tokens.renew().await;
+        let failure = tokens.failure()?;
+        let detail = format!("the token provider issued no token: {failure}");
+        Some(Problem { class: ProblemClass::Unavailable, detail })
     }
 
     /// Sends a request of a report, to where steps may send requests themselves.
@@ -139,7 +161,7 @@ impl Election {
     ///
     /// The service could not be asked, or the blob is no election.
     pub async fn inspect(&self) -> Result<Snapshot, Problem> {
-        let settings = usable_settings(&self.settings)?;
+        let settings = self.usable().await?;
         let mut credential_state = CredentialState::default();
         let look = driver::look(&settings, &mut credential_state, &self.around()).await?;
         Ok(look.snapshot)
@@ -151,7 +173,7 @@ impl Election {
     ///
     /// The service could not be asked.
     pub async fn candidates(&self) -> Result<Vec<Listed>, Problem> {
-        let settings = usable_settings(&self.settings)?;
+        let settings = self.usable().await?;
         driver::candidates(&settings, &self.around()).await
     }
 
@@ -164,7 +186,7 @@ impl Election {
     /// It was not placed, or the service could not be asked. With class `Unreachable`, `Unavailable` or
     /// `Nonsense` it may have been placed all the same.
     pub async fn trigger(&self, id: &str, place: bool) -> Result<TriggerState, Problem> {
-        let settings = usable_settings(&self.settings)?;
+        let settings = self.usable().await?;
         driver::place_trigger(&settings, id, place, &self.around()).await
     }
 
@@ -179,7 +201,7 @@ impl Election {
         order: &TransferOrder,
         place: bool,
     ) -> Result<TransferState, Problem> {
-        let settings = usable_settings(&self.settings)?;
+        let settings = self.usable().await?;
         driver::place_transfer(&settings, order.clone(), place, &self.around()).await
     }
 
@@ -194,7 +216,7 @@ impl Election {
     /// The service refused or could not be asked. With class `Unreachable`, `Unavailable` or `Nonsense` it
     /// may have been broken all the same.
     pub async fn break_lease(&self, period: Option<Duration>) -> Result<Duration, Problem> {
-        let settings = usable_settings(&self.settings)?;
+        let settings = self.usable().await?;
         driver::break_lease(&settings, period, &self.around()).await
     }
 
@@ -208,7 +230,7 @@ impl Election {
         request: SideRequest,
         limit: Option<Duration>,
     ) -> Result<SideAnswer, Problem> {
-        let settings = usable_settings(&self.settings)?;
+        let settings = self.usable().await?;
         let mut session = self.session();
         let around = self.around();
         let ask = driver::side_blob(settings, request, &mut session, &around);

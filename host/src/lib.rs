@@ -87,12 +87,13 @@ pub mod shares;
 pub mod status;
 mod tasks;
 mod terminated;
+mod token;
 mod trace_parent;
 
 pub use egress::{Authorities, InvalidAuthorities};
 pub use elector::{Elector, NewElectorError};
 pub use lease::Lease;
-pub use membership::{Events, Leader, Membership, Role, Roles};
+pub use membership::{Events, Leader, Membership, Role};
 pub use runner::{Class, Event, Reason};
 pub use tenure_core::{EndingReason, ProblemClass};
 pub use terminated::terminated;

@@ -5,8 +5,8 @@ use crate::election::Election;
 use crate::lease::Lease;
 use crate::runner::{Event, Runner};
 use crate::tasks::{Task, Tasks};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tenure_core as contract;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -22,7 +22,8 @@ const EVENTS: usize = 256;
 pub struct Membership {
     task: Task,
     role: watch::Receiver<Role>,
-    events: broadcast::Sender<Event>,
+    /// A channel takes 70 KiB, so there is none before somebody reads events.
+    events: Arc<OnceLock<broadcast::Sender<Event>>>,
 }
 
 /// The role of a process in an election.
@@ -60,10 +61,6 @@ pub struct Leader {
     pub address: Option<String>,
 }
 
-/// The role of this process in an election, as it changes: see [`Membership::roles`].
-#[derive(Clone, Debug)]
-pub struct Roles(watch::Receiver<Role>);
-
 /// The events of an election as they happen: see [`Membership::events`].
 #[derive(Debug)]
 pub struct Events(broadcast::Receiver<Event>);
@@ -72,11 +69,13 @@ impl Membership {
     /// Runs the candidate on the thread of `tasks`.
     pub(crate) fn begin(candidate: Runner<Election, BootClock>, tasks: &Tasks) -> Self {
         let (shown, role) = watch::channel(Role::default());
-        let (shown, events) = (Arc::new(shown), broadcast::Sender::new(EVENTS));
-        let sender = events.clone();
+        let (shown, events) = (Arc::new(shown), Arc::new(OnceLock::new()));
+        let senders: Arc<OnceLock<broadcast::Sender<Event>>> = events.clone();
         let mut candidate = showing_role(candidate, shown.clone()).on_event(move |event| {
-            // There may be no reader.
-            let _ = sender.send(event);
+            if let Some(sender) = senders.get() {
+                // All readers may have gone.
+                let _ = sender.send(event);
+            }
         });
         let left = Left(shown);
         let task = tasks.add(|leave| async move {
@@ -92,12 +91,13 @@ impl Membership {
         self.role.borrow().clone()
     }
 
-    /// Returns the role of this process now and whenever it changes. A renewal is no change.
+    /// Returns the role of this process now, as a change, and whenever it changes. A renewal is no change. The last role is
+    /// [`Left`](Role::Left).
     #[must_use]
-    pub fn roles(&self) -> Roles {
+    pub fn roles(&self) -> watch::Receiver<Role> {
         let mut role = self.role.clone();
         role.mark_changed();
-        Roles(role)
+        role
     }
 
     /// Returns the term of this process if it leads and may act at this instant, as [`Role::leads`] does.
@@ -109,7 +109,7 @@ impl Membership {
     /// Returns the events from now on. They are for people: act on the role and on the deadline of a turn.
     #[must_use]
     pub fn events(&self) -> Events {
-        Events(self.events.subscribe())
+        Events(self.events.get_or_init(|| broadcast::Sender::new(EVENTS)).subscribe())
     }
 
     /// Leaves the election: lets a running turn end within the [grace](crate::handler::Handler::grace) of its handler or
@@ -140,23 +140,6 @@ impl Events {
                 Err(RecvError::Closed) => return None,
             }
         }
-    }
-}
-
-impl Roles {
-    /// Returns the role at this instant, and leaves [`next`](Self::next) as it is.
-    #[must_use]
-    pub fn role(&self) -> Role {
-        self.0.borrow().clone()
-    }
-
-    /// The role now when this is asked first, and the newest one whenever it has changed since. The last one is
-    /// [`Left`](Role::Left), and none follows.
-    ///
-    /// No role is lost when the future is dropped.
-    pub async fn next(&mut self) -> Option<Role> {
-        self.0.changed().await.ok()?;
-        Some(self.0.borrow_and_update().clone())
     }
 }
 

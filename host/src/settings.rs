@@ -9,7 +9,10 @@ pub(crate) mod variables;
 pub use tenure_core::{Complaint, Delivery, Missed, Secret, SettingId};
 pub(crate) use variables::Variables;
 
+use crate::token::Tokens;
+pub use crate::token::{Token, TokenProvider};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{format_duration, variable};
 
@@ -114,12 +117,19 @@ pub enum Schedule {
 pub enum Credential {
     /// What the environment of this process says, as for the program `tenure`: `docs/security.md` lists the
     /// variables, some of which platforms set; [`variable`] has them all. Its other variables are not read. A
-    /// `TokenCredential` of the Azure SDK cannot be given: the component asks for tokens itself.
+    /// credential that the program has already is given as [`Tokens`](Self::Tokens).
     Environment,
     /// A connection string with a key or a shared access signature, or `UseDevelopmentStorage=true`.
     ConnectionString(Secret),
     /// A file that holds one. It is read again in each step, so that the key can be replaced.
     ConnectionStringFile(PathBuf),
+    /// Tokens of Microsoft Entra ID that the program issues itself. The election component cannot use them.
+    Tokens {
+        /// The name of the storage account, or the address of its Blob service.
+        account: String,
+        /// Issues them.
+        provider: Arc<dyn TokenProvider>,
+    },
 }
 
 impl Settings {
@@ -145,13 +155,13 @@ impl Settings {
             max_tenure: None,
         }
     }
-}
 
-/// The name of a candidate that was given none: that of the machine and the process.
-#[must_use]
-pub fn default_name() -> String {
-    let machine = machine_name().unwrap_or_else(|| "candidate".to_owned());
-    format!("{machine}-{}", std::process::id())
+    /// The [name](Self::name) of a candidate that is given none: that of the machine and the process.
+    #[must_use]
+    pub fn default_name() -> String {
+        let machine = machine_name().unwrap_or_else(|| "candidate".to_owned());
+        format!("{machine}-{}", std::process::id())
+    }
 }
 
 /// The name of this machine, if it has one that is text.
@@ -201,7 +211,7 @@ impl From<Settings> for Variables {
         };
         let duration = |value: Option<Duration>| value.map(format_duration);
         let number = |value: Option<u32>| value.map(|number| number.to_string());
-        let name = name.unwrap_or_else(default_name);
+        let name = name.unwrap_or_else(Settings::default_name);
         let mut variables = credential.variables();
         for (name, value) in [
             (variable::ELECTION, Some(election)),
@@ -240,6 +250,11 @@ impl Credential {
             Self::ConnectionStringFile(path) => {
                 let path = std::path::absolute(&path).unwrap_or(path);
                 Variables::new().with(variable::CONNECTION_STRING_FILE, path.to_string_lossy())
+            }
+            Self::Tokens { account, provider } => {
+                let is_address = account.contains("://");
+                let name = if is_address { variable::SERVICE_ENDPOINT } else { variable::ACCOUNT };
+                Variables::new().with(name, account).with_tokens(Tokens::of(provider))
             }
         }
     }

@@ -1,8 +1,8 @@
 use super::*;
-use crate::membership::{Role, Roles};
+use crate::handler::BoxFuture;
+use crate::membership::Role;
 use crate::runner::Event;
-use crate::settings::Credential;
-use futures_util::FutureExt as _;
+use crate::settings::{Credential, Token, TokenProvider};
 use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,9 @@ use std::time::{Duration, SystemTime};
 use tenure_core::LeaseState;
 use tenure_core::variable;
 use tenure_store::{Account, Service, Store};
-use tokio::sync::Notify;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, watch};
 
 async fn store() -> Store {
     let service = Service::new(vec![Account::emulator()], 1);
@@ -22,10 +24,16 @@ fn settings(store: &Store, name: &str) -> Settings {
     Settings { name: Some("ada".into()), ..Settings::new(format!("tests/{name}"), credential) }
 }
 
+/// Returns the next role. None: there is no other one.
+async fn next(roles: &mut watch::Receiver<Role>) -> Option<Role> {
+    roles.changed().await.ok()?;
+    Some(roles.borrow_and_update().clone())
+}
+
 /// Waits until it leads, and returns the lease.
-async fn leads(roles: &mut Roles) -> Lease {
+async fn leads(roles: &mut watch::Receiver<Role>) -> Lease {
     loop {
-        if let Role::Leading(lease) = roles.next().await.expect("it has not left") {
+        if let Role::Leading(lease) = next(roles).await.expect("it has not left") {
             return lease;
         }
     }
@@ -49,12 +57,12 @@ async fn one_is_left_while_the_others_go_on() {
     assert!(leases.iter().all(|lease| !lease.is_lost()));
 
     memberships.remove(0).leave().await;
-    assert!(matches!(roles[0].next().await, Some(Role::Left)) && leases[0].is_lost());
-    assert!(roles[0].next().await.is_none());
+    assert!(matches!(next(&mut roles[0]).await, Some(Role::Left)) && leases[0].is_lost());
+    assert!(next(&mut roles[0]).await.is_none());
     assert_eq!(lease_of(&elector("a")).await, LeaseState::Available);
     for ((roles, membership), lease) in roles.iter_mut().skip(1).zip(&memberships).zip(&leases[1..])
     {
-        assert!(roles.next().now_or_never().is_none() && !lease.is_lost());
+        assert!(!roles.has_changed().unwrap() && !lease.is_lost());
         assert_eq!(membership.role().leads(), membership.leads());
         assert!(membership.leads().is_some());
     }
@@ -64,9 +72,7 @@ async fn one_is_left_while_the_others_go_on() {
     // A membership that is dropped leaves too.
     drop(memberships);
     for roles in &mut roles[1..] {
-        while !matches!(roles.role(), Role::Left) {
-            roles.next().await;
-        }
+        roles.wait_for(|role| matches!(role, Role::Left)).await.unwrap();
     }
     assert!(leases.iter().all(Lease::is_lost) && again.leads().is_some());
     assert_eq!(lease_of(&elector("b")).await, LeaseState::Available);
@@ -138,4 +144,34 @@ async fn events_are_read_until_the_process_has_left() {
         last = Some(event);
     }
     assert!(matches!(last, Some(Event::Stopped)), "{last:?}");
+}
+
+#[derive(Debug)]
+struct OneToken;
+
+impl TokenProvider for OneToken {
+    fn token(&self) -> BoxFuture<'_, Result<Token, BoxError>> {
+        let expires = SystemTime::now() + Duration::from_secs(3600);
+        Box::pin(async move { Ok(Token::new("t0", expires)) })
+    }
+}
+
+#[tokio::test]
+async fn requests_carry_the_token_of_a_provider() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let account = format!("http://{}/acme", listener.local_addr().unwrap());
+    let credential = Credential::Tokens { account, provider: Arc::new(OneToken) };
+    let elector = Elector::new(Settings::new("jobs/report", credential)).unwrap();
+    let membership = elector.start().unwrap();
+    let (stream, _) = listener.accept().await.unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    let mut authorizations = Vec::new();
+    while let Some(line) = lines.next_line().await.unwrap().filter(|line| !line.is_empty()) {
+        let (name, value) = line.split_once(": ").unwrap_or_default();
+        if name.eq_ignore_ascii_case("authorization") {
+            authorizations.push(value.to_owned());
+        }
+    }
+    assert_eq!(authorizations, ["Bearer t0"]);
+    drop(membership);
 }

@@ -69,7 +69,7 @@ fn defaults_are_those_of_the_component() {
     let bare = |name: &str| match name {
         variable::ELECTION => Some("jobs/report".to_owned()),
         variable::CONNECTION_STRING => Some(AZURITE.to_owned()),
-        variable::NAME => Some(default_name()),
+        variable::NAME => Some(Settings::default_name()),
         _ => None,
     };
     let bare = tenure_core::Settings::read(bare).unwrap();

@@ -2,6 +2,7 @@
 
 use super::Schedule;
 use super::replacement::Replacement;
+use crate::token::Tokens;
 use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -26,7 +27,14 @@ const PERIODS: &[&str] = &[
 /// For programs that are configured from outside, by a deployment; others write
 /// [`Settings`](super::Settings), which become these.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Variables(Vec<(String, String)>);
+pub struct Variables {
+    values: Vec<(String, String)>,
+    /// What is in the file [`TOKENS`].
+    tokens: Option<Tokens>,
+}
+
+/// The file that holds the token of a provider: no file of that name is read.
+const TOKENS: &str = "token provider";
 
 impl Variables {
     /// None.
@@ -36,7 +44,7 @@ impl Variables {
 
     /// The settings among the variables of this process. Blank ones count as not set. Without
     /// [`NAME`](variable::NAME) the candidate is called `unnamed`: add one with
-    /// [`default_name`](super::default_name).
+    /// [`default_name`](super::Settings::default_name).
     pub fn from_env() -> Self {
         let mut variables = Self::new();
         for (name, value) in std::env::vars_os() {
@@ -66,7 +74,8 @@ impl Variables {
     /// Those that say with what requests are authorised.
     pub(super) fn of_credentials(mut self) -> Self {
         let others = |name: &&String| name.starts_with("TENURE_");
-        let others: Vec<_> = self.0.iter().map(|(name, _)| name).filter(others).cloned().collect();
+        let others: Vec<_> =
+            self.values.iter().map(|(name, _)| name).filter(others).cloned().collect();
         others.iter().for_each(|name| self.remove(name));
         self
     }
@@ -74,16 +83,16 @@ impl Variables {
     /// Sets `name` (see [`variable`]) to `value`.
     pub fn set(&mut self, name: &str, value: impl Into<String>) -> &mut Self {
         self.remove(name);
-        self.0.push((name.to_owned(), value.into()));
+        self.values.push((name.to_owned(), value.into()));
         self
     }
 
     /// Leaves `name` out.
     pub fn remove(&mut self, name: &str) {
-        for (_, value) in self.0.iter_mut().filter(|(known, _)| known == name) {
+        for (_, value) in self.values.iter_mut().filter(|(known, _)| known == name) {
             value.zeroize();
         }
-        self.0.retain(|(known, _)| known != name);
+        self.values.retain(|(known, _)| known != name);
     }
 
     /// As [`set`](Variables::set), for building them in one expression.
@@ -93,9 +102,20 @@ impl Variables {
         self
     }
 
+    /// Returns the same with tokens of a provider as the credential.
+    pub(super) fn with_tokens(mut self, tokens: Tokens) -> Self {
+        self.tokens = Some(tokens);
+        self.with(variable::AUTH_TOKEN_FILE, TOKENS)
+    }
+
+    /// The tokens of a provider, if they are the credential.
+    pub(crate) fn tokens(&self) -> Option<&Tokens> {
+        self.tokens.as_ref()
+    }
+
     /// The value of `name`.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.values.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// The periods that a candidate with these settings keeps; none where one of them is wrong.
@@ -135,7 +155,7 @@ impl Variables {
 
     /// All of them, secrets too: for the environment of a component.
     pub fn environment(&self) -> &[(String, String)] {
-        &self.0
+        &self.values
     }
 }
 
@@ -146,6 +166,9 @@ impl Environment for Variables {
     }
 
     fn file(&self, path: &str) -> Result<Secret, Unreadable> {
+        if let Some(tokens) = self.tokens.as_ref().filter(|_| path == TOKENS) {
+            return Ok(tokens.last());
+        }
         /// No secret is larger.
         const MOST: u64 = 64 * 1024;
         let file = File::open(path).map_err(|_| Unreadable::Missing)?;
@@ -165,7 +188,7 @@ impl Environment for Variables {
 
 impl Drop for Variables {
     fn drop(&mut self) {
-        for (_, value) in &mut self.0 {
+        for (_, value) in &mut self.values {
             value.zeroize();
         }
     }
@@ -173,7 +196,7 @@ impl Drop for Variables {
 
 impl fmt::Debug for Variables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
+        f.debug_set().entries(self.values.iter().map(|(name, _)| name)).finish()
     }
 }
 

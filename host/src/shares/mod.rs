@@ -1,13 +1,13 @@
 //! Work that is split into shares, each of which runs in one process at a time. docs/protocol.md §14.
 //!
 //! ```no_run
-//! use tenure::settings::{Credential, Schedule, Settings, default_name};
+//! use tenure::settings::{Credential, Schedule, Settings};
 //! use tenure::{Elector, handler};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut settings = Settings::new("jobs/orders", Credential::Environment);
 //! // Of its own in each process. One that keeps its name when it is started again soon keeps its shares.
-//! settings.name = Some(default_name());
+//! settings.name = Some(Settings::default_name());
 //! let shares = Elector::new(settings)?.shares(32)?;
 //! // The same in each process; together they hold all 32.
 //! let work = |part| {

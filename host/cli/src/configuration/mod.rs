@@ -35,7 +35,7 @@ use tenure::engine::Election;
 use tenure::engine::Variables;
 #[cfg(unix)]
 use tenure::program::command::{Attached, NotRunnable};
-use tenure::settings::{InvalidSettings, default_name};
+use tenure::settings::{InvalidSettings, Settings as Candidate};
 use tenure::shares::Part;
 use tenure_core::variable;
 use tenure_core::{Settings, Zone};
@@ -83,7 +83,7 @@ const LOCK_POLL: &str = "1s";
 impl Configuration {
     pub(super) fn of_run(given: Given) -> Self {
         let mut this = Self::of(given);
-        this.set_default(variable::NAME, default_name());
+        this.set_default(variable::NAME, Candidate::default_name());
         if this.given.is_on(&NO_WORK) {
             this.without_work();
         }
@@ -108,7 +108,7 @@ impl Configuration {
         // It is told by the exit code that the command failed, and there is no next turn.
         this.settings.set(variable::MAX_FAILURES, "0");
         this.settings.set(variable::ORDERS, "never");
-        this.set_default(variable::NAME, default_name());
+        this.set_default(variable::NAME, Candidate::default_name());
         this.set_default(variable::POLL, LOCK_POLL.to_owned());
         this.attached = Some(attached);
         this
@@ -141,7 +141,7 @@ impl Configuration {
         let mut this = Self::of(given);
         this.clear_others();
         this.settings.set(variable::OBSERVE, "true");
-        this.set_default(variable::NAME, default_name());
+        this.set_default(variable::NAME, Candidate::default_name());
         if this.given.text(&LISTEN).is_none() {
             const PROBLEM: &str = "no address is given, so this observer could not be asked";
             this.complain(&LISTEN, PROBLEM, LISTEN.advice);
