@@ -3,7 +3,7 @@
 use crate::clock::BootClock;
 use crate::egress::Authorities;
 use crate::election::Election;
-use crate::handler::BoxError;
+use crate::future::BoxError;
 use crate::handler::{Handler, from_fn};
 use crate::lease::Lease;
 use crate::membership::Membership;

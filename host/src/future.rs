@@ -1,4 +1,4 @@
-//! Futures that several modules need.
+//! Futures and errors that several modules need.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -6,6 +6,9 @@ use tokio::sync::watch;
 
 /// A future on the heap.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// An error of any kind.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Waits until `flag` is true: forever, if its sender is dropped before.
 pub(crate) async fn becomes_true(flag: &mut watch::Receiver<bool>) {

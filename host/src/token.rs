@@ -1,6 +1,6 @@
 //! Tokens of Microsoft Entra ID that a program issues itself.
 
-use crate::handler::{BoxError, BoxFuture};
+use crate::future::{BoxError, BoxFuture};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

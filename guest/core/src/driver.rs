@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use super::Moment;
 use super::candidate::{Begins, Step};
 use super::chance::Chance;
+use super::complaint::Complaint;
 use super::context::{Ask, Beside, Todo};
 use super::credential_state::{CredentialState, Fetch, Fetched, LONGEST_FETCH};
 use super::environment::Environment;
@@ -18,7 +19,7 @@ use super::orders::{Placing, TransferOrder, TransferState, transfer, trigger};
 use super::problem::{Problem, ProblemClass};
 use super::record::TriggerState;
 use super::report::{Event, Report, Request, Response};
-use super::settings::{Complaint, Settings, variable};
+use super::settings::{Settings, variable};
 use super::side_blobs::{
     ListedBlob, Session, SideAnswer, SideRequest, SideWrite, beside, beside_prefix, judged, page,
 };

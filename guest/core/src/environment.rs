@@ -1,6 +1,6 @@
 //! Where settings come from: variables, and the files that some of them name.
 
-use super::settings::SettingId;
+use super::complaint::SettingId;
 use serde::{Deserialize, Serialize};
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;

@@ -25,8 +25,9 @@ mod background;
 mod beside;
 mod candidate;
 mod chance;
-mod context;
 #[doc(hidden)]
+mod complaint;
+mod context;
 pub mod contract;
 mod credential_state;
 pub mod driver;
@@ -78,6 +79,7 @@ mod write;
 pub use agenda::{Agenda, Due, Missed, Task};
 pub use candidate::{Begins, Step};
 pub use chance::{Chance, lease_id as fresh_lease_id};
+pub use complaint::{Complaint, SettingId};
 pub use context::{Ask, Beside, Todo};
 pub use credential_state::{CredentialState, Fetch, Fetched, LONGEST_FETCH};
 pub use environment::{Environment, SecretFile, Unreadable, read_secret};
@@ -100,7 +102,7 @@ pub use report::{
     Role, Share, State, Told, Turn, TurnResult,
 };
 pub use service_clock::{ServiceClock, Timestamp};
-pub use settings::{Complaint, Needs, SettingId, Settings, variable};
+pub use settings::{Needs, Settings, variable};
 pub use side_blobs::{ListedBlob, Session, SideAnswer, SideRequest, SideWrite};
 pub use slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone, ZoneOffset};
 pub use snapshot::{LeaseState, Look, Snapshot, broken};

@@ -7,10 +7,11 @@ use core::mem::discriminant;
 use core::time::Duration;
 
 use super::candidate::{file_of, recalls};
+use super::complaint::{Complaint, SettingId};
 use super::environment::{Environment, Remembered};
 use super::problem::{Problem, ProblemClass};
 use super::report::{Event, Report, Role};
-use super::settings::{Complaint, SettingId, Settings, variable};
+use super::settings::{Settings, variable};
 use super::state::Postponed;
 use tenure_base::prelude::*;
 

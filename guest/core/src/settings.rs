@@ -3,13 +3,13 @@
 mod account;
 mod agenda;
 
-use core::fmt;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use super::agenda::Agenda;
+use super::complaint::{Complaint, SettingId};
 use super::environment::{Environment, SecretFile};
 use super::failure_policy::FailurePolicy;
 use super::text::{LONGEST_ADDRESS, LONGEST_NAME, is_plain};
@@ -136,59 +136,6 @@ pub(super) const ORDERS_EVERY: Duration = Duration::from_secs(10);
 
 /// The lease of a single invocation, which does not renew beside its turn.
 const ONE_SHOT_LEASE: Duration = Duration::from_secs(60);
-
-/// A setting, identified by its environment variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SettingId(&'static str);
-
-impl SettingId {
-    /// The setting of that variable.
-    #[must_use]
-    pub const fn of(variable: &'static str) -> Self {
-        Self(variable)
-    }
-
-    /// Its environment variable.
-    #[must_use]
-    pub const fn variable(self) -> &'static str {
-        self.0
-    }
-
-    /// The name of the field that a Rust program sets: `max_tenure` for `TENURE_MAX_TENURE`. Of a credential, which has no
-    /// field, the variable.
-    #[must_use]
-    pub fn field(self) -> String {
-        match self.0.strip_prefix("TENURE_") {
-            Some(name) => name.to_ascii_lowercase(),
-            None => self.0.into(),
-        }
-    }
-}
-
-/// One thing that is wrong with the settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
-    /// The setting that it is about.
-    pub setting: SettingId,
-    /// The value, unless it is secret, and the rule that it breaks.
-    pub problem: String,
-    /// What to do about it.
-    pub advice: String,
-}
-
-impl Complaint {
-    /// All of them in one text, for where there is room for one only.
-    #[must_use]
-    pub fn sentences(complaints: &[Self]) -> String {
-        complaints.iter().map(ToString::to_string).collect::<Vec<_>>().join(". ")
-    }
-}
-
-impl fmt::Display for Complaint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.setting.variable(), self.problem, self.advice)
-    }
-}
 
 /// What the host must grant to the component, and to nobody else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -355,7 +302,7 @@ impl<'e> Reader<'e> {
 
     /// What a text about the setting `about` calls another one.
     fn called(&self, setting: &'static str, about: &'static str) -> String {
-        self.environment.called(SettingId(setting), SettingId(about))
+        self.environment.called(SettingId::of(setting), SettingId::of(about))
     }
 
     fn get(&self, setting: &str) -> Option<String> {
@@ -395,7 +342,7 @@ impl<'e> Reader<'e> {
                 text.push_str(more);
             }
         }
-        self.complaints.push(Complaint { setting: SettingId(setting), problem, advice });
+        self.complaints.push(Complaint { setting: SettingId::of(setting), problem, advice });
     }
 
     fn election(&mut self) -> Option<BlobName> {
@@ -461,7 +408,7 @@ impl<'e> Reader<'e> {
             .judge()
             .map_err(|breaches| {
                 self.complaints.extend(breaches.into_iter().map(|breach| Complaint {
-                    setting: SettingId(match breach.setting {
+                    setting: SettingId::of(match breach.setting {
                         Setting::Lease => variable::LEASE,
                         Setting::Margin => variable::MARGIN,
                         Setting::Renew => variable::RENEW,

@@ -80,7 +80,7 @@ fn component_gate(allow: impl ToString) -> Gate {
 
 /// The gate of a turn of term 7, and what keeps the turn open.
 fn turn_gate(allow: impl ToString, lease: Lease) -> (Gate, Connections) {
-    let connections = Outlet::new().open(7, "jobs/report", lease);
+    let connections = Outlet::of_component().open(7, "jobs/report", lease);
     let policy = policy(&allow.to_string(), Answers::Streamed(1000));
     (Gate::of_turn(policy, &connections, Arc::new(|_| {}), Budget::unlimited()), connections)
 }

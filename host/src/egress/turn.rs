@@ -7,8 +7,8 @@ use super::permit::{Permit, Revoke};
 use super::place::{Place, REQUEST, connect_within};
 use super::wire::Wire;
 use super::{Authorities, tls};
+use crate::future::BoxError;
 use crate::future::BoxFuture;
-use crate::handler::BoxError;
 use crate::lease::Lease;
 use crate::trace_parent::TraceParent;
 use bytes::Bytes;
@@ -89,7 +89,7 @@ impl Outlet {
     /// The connections of the turns of a handler that chooses its URLs. A name never leads to this machine, its link or the
     /// platform's own services: an allowed name could be pointed at the identity endpoint of the machine, or at a port that
     /// is open to the machine itself only.
-    pub fn new() -> Self {
+    pub fn of_component() -> Self {
         Self::with_directory(Names::OfOthers, Machine)
     }
 

@@ -9,7 +9,7 @@ mod secrets;
 mod tests;
 mod webhook;
 
-pub use crate::future::BoxFuture;
+pub use crate::future::{BoxError, BoxFuture};
 pub use function::{from_blocking_fn, from_fn};
 pub use lines::{LineSink, Stream};
 pub use secrets::is_withheld;
@@ -20,9 +20,6 @@ use std::fmt;
 use std::time::Duration;
 use tenure_core::Outcome;
 pub use tenure_core::Turn;
-
-/// An error of any kind.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long a turn may go on when the candidate leaves, unless its handler or the runner says otherwise.
 pub const GRACE: Duration = Duration::from_secs(1);

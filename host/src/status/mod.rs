@@ -5,7 +5,6 @@ mod outlook;
 mod words;
 
 use serde_json::{Value, json};
-use std::time::Duration;
 use tenure_core::{Listed, Timestamp, milliseconds};
 
 pub use crate::settings::replacement::Replacement;
@@ -16,15 +15,6 @@ pub use outlook::{ComingTurn, EndedTurn, Fares, Outlook, local_time};
 #[cfg(feature = "server")]
 pub(crate) use words::schedule_words;
 pub use words::schedule_words_and_text;
-
-/// A list is read every ten minutes.
-const LATELY: Duration = Duration::from_secs(30 * 60);
-
-/// Whether it was seen in the last half hour.
-#[must_use]
-pub(crate) fn seen_lately(candidate: &Listed, now: Timestamp) -> bool {
-    now.since(candidate.seen) <= LATELY
-}
 
 /// One object of `candidates` in `tenure status --json`, and of `/candidates`.
 #[must_use]

@@ -160,7 +160,7 @@ impl ComponentHandler {
             world,
             env: options.env,
             policy: Arc::new(policy),
-            outlet: Outlet::new(),
+            outlet: Outlet::of_component(),
             lines: HandlerLines::new(options.output, clock.reading()),
             memory_limit: options.memory_limit,
             clock: clock.reading(),

@@ -258,7 +258,7 @@ impl Reader<'_> {
 
     fn complain_all<T>(&mut self, setting: &'static str, problems: Vec<Problem>) -> Option<T> {
         let complaints = problems.into_iter().map(|Problem { problem, advice }| Complaint {
-            setting: SettingId(setting),
+            setting: SettingId::of(setting),
             problem,
             advice,
         });

@@ -114,7 +114,7 @@ impl Reader<'_> {
         if is_quoted(&text) {
             let inside = shown(text.trim().trim_matches(['"', '\'']));
             self.complaints.push(Complaint {
-                setting: SettingId(variable::CRON),
+                setting: SettingId::of(variable::CRON),
                 problem: QUOTED.into(),
                 advice: format!("write the fields alone: {inside}"),
             });

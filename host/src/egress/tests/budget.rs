@@ -18,7 +18,7 @@ type Told = Arc<Mutex<Vec<String>>>;
 
 /// A turn with a budget, and what keeps it open.
 fn turn(allow: impl ToString, budget: &Budget) -> (Gate, Told, impl Sized) {
-    let connections = Outlet::new().open(7, "jobs/one", for_ever());
+    let connections = Outlet::of_component().open(7, "jobs/one", for_ever());
     let policy = policy(&allow.to_string(), Answers::Streamed(u64::MAX));
     let told = Told::default();
     let tell = told.clone();

@@ -185,7 +185,7 @@ async fn nothing_is_sent_after_the_end_of_the_turn() {
 #[tokio::test]
 async fn a_turn_is_over_when_its_connections_are_closed() {
     let listener = listen();
-    let outlet = Outlet::new();
+    let outlet = Outlet::of_component();
     assert!(poll_once(pin!(outlet.closed())).await.is_ready(), "there was no turn");
     let connections = outlet.open(7, "jobs/report", for_ever());
     let policy = policy(&listener.local_addr().unwrap().to_string(), Answers::Streamed(1000));

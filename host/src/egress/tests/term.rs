@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 async fn arrives(headers: &[(&'static str, &'static str)]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let connections = Outlet::new().open(7, "jobs/ü", for_ever());
+    let connections = Outlet::of_component().open(7, "jobs/ü", for_ever());
     let gate = Gate::of_turn(
         policy(&address.to_string(), Answers::Streamed(0)),
         &connections,

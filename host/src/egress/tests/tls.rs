@@ -92,7 +92,7 @@ fn turn(outlet: &Outlet, server: &Server, term: u64) -> (Gate, Connections) {
 #[tokio::test]
 async fn a_session_is_resumed_by_the_next_turn() {
     let server = server().await;
-    let outlet = Outlet::new();
+    let outlet = Outlet::of_component();
     outlet.tls.set(Arc::new(server.client.clone())).unwrap();
     let url = format!("https://{}/", server.address);
     for term in [7, 8] {
@@ -148,7 +148,7 @@ async fn a_turn_trusts_whom_its_outlet_is_told_to_trust() {
     let url = format!("https://{}/", server.address);
     let outlet = |pem: &str| {
         let authorities = Authorities::from_pem(pem.as_bytes()).unwrap();
-        Outlet::new().trusting(authorities)
+        Outlet::of_component().trusting(authorities)
     };
     let (gate, _connections) = turn(&outlet(&other.authority), &server, 7);
     let refused = send(&gate, &url, "").await.unwrap_err();
@@ -163,7 +163,7 @@ async fn a_turn_trusts_whom_its_outlet_is_told_to_trust() {
 async fn who_is_not_trusted_is_told_nothing() {
     let server = server().await;
     // Trusts what the platform trusts.
-    let outlet = Outlet::new();
+    let outlet = Outlet::of_component();
     let (gate, _connections) = turn(&outlet, &server, 7);
     let refused = send(&gate, &format!("https://{}/", server.address), "").await;
     assert!(matches!(refused, Err(Error::Tls(_))), "{refused:?}");

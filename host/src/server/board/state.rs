@@ -8,7 +8,7 @@ use super::super::timeline::Timeline;
 use super::readiness::{FAILURES, Told, keeps_out};
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event};
-use crate::status::{Outlook, ServiceTime, seen_lately};
+use crate::status::{Outlook, ServiceTime};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use std::collections::{BTreeSet, VecDeque};
@@ -305,4 +305,12 @@ fn leader(incumbent: &Incumbent) -> Leader {
 
 fn wall_clock() -> String {
     DateTime::<Utc>::from(std::time::SystemTime::now()).to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// A list is read every ten minutes.
+const LATELY: Duration = Duration::from_secs(30 * 60);
+
+/// Whether it was seen in the last half hour.
+fn seen_lately(candidate: &Listed, now: Timestamp) -> bool {
+    now.since(candidate.seen) <= LATELY
 }

@@ -47,7 +47,7 @@ impl Reader<'_> {
     fn unquoted(&mut self, name: &'static str, secret: Secret) -> Option<Secret> {
         if is_quoted(secret.reveal()) {
             self.complaints.push(Complaint {
-                setting: SettingId(name),
+                setting: SettingId::of(name),
                 problem: QUOTED.into(),
                 advice: QUOTED_ADVICE.into(),
             });

@@ -1,0 +1,57 @@
+//! What is wrong with the settings.
+
+use core::fmt;
+use tenure_base::prelude::*;
+
+/// A setting, identified by its environment variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SettingId(&'static str);
+
+impl SettingId {
+    /// The setting of that variable.
+    #[must_use]
+    pub const fn of(variable: &'static str) -> Self {
+        Self(variable)
+    }
+
+    /// Its environment variable.
+    #[must_use]
+    pub const fn variable(self) -> &'static str {
+        self.0
+    }
+
+    /// The name of the field that a Rust program sets: `max_tenure` for `TENURE_MAX_TENURE`. Of a credential, which has no
+    /// field, the variable.
+    #[must_use]
+    pub fn field(self) -> String {
+        match self.0.strip_prefix("TENURE_") {
+            Some(name) => name.to_ascii_lowercase(),
+            None => self.0.into(),
+        }
+    }
+}
+
+/// One thing that is wrong with the settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// The setting that it is about.
+    pub setting: SettingId,
+    /// The value, unless it is secret, and the rule that it breaks.
+    pub problem: String,
+    /// What to do about it.
+    pub advice: String,
+}
+
+impl Complaint {
+    /// All of them in one text, for where there is room for one only.
+    #[must_use]
+    pub fn sentences(complaints: &[Self]) -> String {
+        complaints.iter().map(ToString::to_string).collect::<Vec<_>>().join(". ")
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.setting.variable(), self.problem, self.advice)
+    }
+}
