@@ -6,12 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tenure::Event;
-use tenure::Lease;
-use tenure::engine::AllowList;
-use tenure::engine::{BootClock, Clock};
-use tenure::engine::{Elector, ElectorError, Runner};
+use tenure::engine::{AllowList, BootClock, Clock, Elector, ElectorError, Runner};
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
+use tenure::{Event, Lease};
 use tenure_core::{Event as Word, Leadership, Report, Role, State, Timestamp};
 use tenure_tests::UNRULY_HANDLER;
 use tenure_wasmtime::{ComponentHandler, Engine, Options};

@@ -1,12 +1,10 @@
 //! A leader as the runner hosts it: the component that ships, on an instance that is used again.
 
 use std::time::Duration;
-use tenure_core::variable;
 
 use anyhow::{Context, Result, ensure};
-use tenure::engine::BootClock;
-use tenure::engine::Variables;
-use tenure_core::{Report, Role, State};
+use tenure::engine::{BootClock, Variables};
+use tenure_core::{Report, Role, State, variable};
 use tenure_wasmtime::{ElectionComponent, Engine};
 
 /// More steps than any candidate needs to win a free lease.

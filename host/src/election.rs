@@ -4,6 +4,7 @@ use crate::clock::{Clock, Reading};
 use crate::egress::direct::{response, to_http};
 use crate::egress::{AllowList, Authorities, Clients, Gate};
 use crate::settings::{InvalidSettings, Variables};
+use crate::token;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use std::fmt;
@@ -12,13 +13,10 @@ use std::time::Duration;
 use tenure_azure::operation::ETag;
 use tenure_azure::request;
 use tenure_core::driver::{self, Surroundings, usable_settings};
-use tenure_core::variable;
 use tenure_core::{
-    Begins, CredentialState, Event, Moment, Session, Settings, SideAnswer, SideRequest,
-};
-use tenure_core::{
-    Failure, FailureKind, Listed, Needs, Problem, ProblemClass, Report, Request, Response,
-    Snapshot, State, TransferOrder, TransferState, TriggerState,
+    Begins, CredentialState, Event, Failure, FailureKind, Listed, Moment, Needs, Problem,
+    ProblemClass, Report, Request, Response, Session, Settings, SideAnswer, SideRequest, Snapshot,
+    State, TransferOrder, TransferState, TriggerState, variable,
 };
 use tokio::time::timeout;
 
@@ -113,7 +111,13 @@ impl Election {
         elapsed: Duration,
         event: Option<Event>,
     ) -> Report {
-        let failure = self.renew_token().await;
+        let failure = match self.renew_token().await {
+            Ok(failure) => failure,
+            Err(problem) => {
+                let undone = Report::undone(state.map(State::as_bytes), event, &[]);
+                return Report { problems: vec![problem], again_in: token::PAUSE, ..undone };
+            }
+        };
         let mut around = self.around();
         // A freeze since `elapsed` was read counts.
         let late = around.began.saturating_sub(elapsed);
@@ -128,19 +132,24 @@ impl Election {
 
     /// The settings for requests beside the steps.
     async fn usable(&self) -> Result<Settings, Problem> {
-        match self.renew_token().await {
-            Some(failure) => Err(failure),
-            None => usable_settings(&self.settings),
-        }
+        self.renew_token().await?;
+        usable_settings(&self.settings)
     }
 
-    /// Asks a provider for a token when it is time. Returns its failure.
-    async fn renew_token(&self) -> Option<Problem> {
-        let tokens = self.settings.tokens()?;
-        tokens.renew().await;
-        let failure = tokens.failure()?;
-        let detail = format!("the token provider issued no token: {failure}");
-        Some(Problem { class: ProblemClass::Unavailable, detail })
+    /// Makes sure that there is a token, where a provider issues them. Returns the provider's error if there is an earlier
+    /// token.
+    ///
+    /// # Errors
+    ///
+    /// There is no token yet.
+    async fn renew_token(&self) -> Result<Option<Problem>, Problem> {
+        let problem = |error| Problem {
+            class: ProblemClass::Unavailable,
+            detail: format!("the token provider issued no token: {error}"),
+        };
+        let Some(tokens) = self.settings.tokens() else { return Ok(None) };
+        tokens.renew().await.map_err(problem)?;
+        Ok(tokens.new_failure().map(problem))
     }
 
     /// Sends a request of a report, to where steps may send requests themselves.

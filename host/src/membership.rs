@@ -22,7 +22,7 @@ const EVENTS: usize = 256;
 pub struct Membership {
     task: Task,
     role: watch::Receiver<Role>,
-    /// A channel takes 70 KiB, so there is none before somebody reads events.
+    /// A channel takes about 60 KiB, so it is made for the first reader.
     events: Arc<OnceLock<broadcast::Sender<Event>>>,
 }
 

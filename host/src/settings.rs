@@ -12,7 +12,6 @@ pub(crate) use variables::Variables;
 use crate::token::Tokens;
 pub use crate::token::{Token, TokenProvider};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{format_duration, variable};
 
@@ -117,18 +116,19 @@ pub enum Schedule {
 pub enum Credential {
     /// What the environment of this process says, as for the program `tenure`: `docs/security.md` lists the
     /// variables, some of which platforms set; [`variable`] has them all. Its other variables are not read. A
-    /// credential that the program has already is given as [`Tokens`](Self::Tokens).
+    /// credential that the program has already is given by [`tokens`](Self::tokens).
     Environment,
     /// A connection string with a key or a shared access signature, or `UseDevelopmentStorage=true`.
     ConnectionString(Secret),
     /// A file that holds one. It is read again in each step, so that the key can be replaced.
     ConnectionStringFile(PathBuf),
-    /// Tokens of Microsoft Entra ID that the program issues itself. The election component cannot use them.
+    /// Tokens of Microsoft Entra ID from a provider: see [`tokens`](Self::tokens).
+    #[non_exhaustive]
     Tokens {
         /// The name of the storage account, or the address of its Blob service.
         account: String,
-        /// Issues them.
-        provider: Arc<dyn TokenProvider>,
+        /// The provider, and its last token.
+        tokens: Tokens,
     },
 }
 
@@ -241,6 +241,12 @@ impl From<Settings> for Variables {
 }
 
 impl Credential {
+    /// Tokens of Microsoft Entra ID from a provider. `account` is the name of the storage account, or the address of its Blob
+    /// service. Clones of this share their tokens. The election component cannot use them.
+    pub fn tokens(account: impl Into<String>, provider: impl TokenProvider) -> Self {
+        Self::Tokens { account: account.into(), tokens: Tokens::of(provider) }
+    }
+
     fn variables(self) -> Variables {
         match self {
             Self::Environment => Variables::from_env().of_credentials(),
@@ -251,10 +257,10 @@ impl Credential {
                 let path = std::path::absolute(&path).unwrap_or(path);
                 Variables::new().with(variable::CONNECTION_STRING_FILE, path.to_string_lossy())
             }
-            Self::Tokens { account, provider } => {
+            Self::Tokens { account, tokens } => {
                 let is_address = account.contains("://");
                 let name = if is_address { variable::SERVICE_ENDPOINT } else { variable::ACCOUNT };
-                Variables::new().with(name, account).with_tokens(Tokens::of(provider))
+                Variables::new().with(name, account).with_tokens(tokens)
             }
         }
     }

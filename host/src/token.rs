@@ -1,14 +1,13 @@
-//! Tokens of Microsoft Entra ID that a program issues itself.
+//! Tokens of Microsoft Entra ID from a provider that the program brings.
 
 use crate::future::{BoxError, BoxFuture};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tenure_core::{Secret, causes};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-/// Issues tokens of Microsoft Entra ID for the storage account: for credentials that a program has already.
+/// Issues tokens of Microsoft Entra ID for the storage account, for a program that has a credential already.
 ///
 /// ```ignore
 /// // Any credential of the Azure SDK. The crates `azure_core` and `azure_identity` are no dependencies of this one.
@@ -25,12 +24,12 @@ use tokio::time::timeout;
 /// }
 /// ```
 pub trait TokenProvider: fmt::Debug + Send + Sync + 'static {
-    /// Returns a token for [`Token::SCOPE`]. It is called before the first request, again 5 minutes before the last token
-    /// expires, and after an error. It may take 10 s.
+    /// Returns a token for [`Token::SCOPE`]. It is called before the first request, and again from 5 minutes before the last
+    /// token expires, at most every 10 s. It may take 10 s.
     ///
     /// # Errors
     ///
-    /// Why there is no token now. The last token is used until it expires.
+    /// The reason why there is no token now, which is reported. The last token is used meanwhile.
     fn token(&self) -> BoxFuture<'_, Result<Token, BoxError>>;
 }
 
@@ -45,81 +44,92 @@ impl Token {
     /// The scope of tokens for storage.
     pub const SCOPE: &str = "https://storage.azure.com/.default";
 
-    /// A token that expires then.
+    /// Creates a token that expires at that time.
     pub fn new(secret: impl Into<Secret>, expires: SystemTime) -> Self {
         Self { secret: secret.into(), expires }
     }
 }
 
-/// So long before it expires, a token is replaced.
+/// A token is replaced so long before it expires.
 const EARLY: Duration = Duration::from_secs(5 * 60);
 
 /// The longest that a provider may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What stands for a token while there is none: settings are judged before the first request.
+/// The shortest time from one answer of a provider to the next call.
+pub(crate) const PAUSE: Duration = Duration::from_secs(10);
+
+/// Stands for the token where settings are judged before there is one.
 const NONE: &str = "none-yet";
 
 /// The tokens of a provider. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Tokens(Arc<Shared>);
+pub struct Tokens(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     provider: Arc<dyn TokenProvider>,
-    /// The provider was asked, and has not answered yet.
-    asked: AtomicBool,
+    /// Held by the one that calls the provider.
+    calling: tokio::sync::Mutex<()>,
     last: Mutex<Last>,
 }
 
 #[derive(Debug, Default)]
 struct Last {
     token: Option<Token>,
-    /// Why the provider issued none, until that is reported.
+    /// The time of the last answer.
+    answered: Option<Instant>,
+    /// The error of the last answer.
     failure: Option<String>,
-}
-
-/// The provider has answered, or whoever asked it has gone.
-struct Asked<'s>(&'s AtomicBool);
-
-impl Drop for Asked<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::SeqCst);
-    }
+    /// That error was returned by [`Tokens::new_failure`].
+    is_reported: bool,
 }
 
 impl Tokens {
-    pub fn of(provider: Arc<dyn TokenProvider>) -> Self {
-        let (asked, last) = (AtomicBool::new(false), Mutex::default());
-        Self(Arc::new(Shared { provider, asked, last }))
+    pub(crate) fn of(provider: impl TokenProvider) -> Self {
+        let provider = Arc::new(provider);
+        Self(Arc::new(Shared { provider, calling: Default::default(), last: Mutex::default() }))
     }
 
-    /// The last token, also after it expired: the service says so then.
-    pub fn last(&self) -> Secret {
+    /// Returns the last token. One that has expired is returned too: the service decides.
+    pub(crate) fn last(&self) -> Secret {
         let last = self.0.last();
         last.token.as_ref().map_or_else(|| NONE.into(), |token| token.secret.clone())
     }
 
-    /// Asks for a token when it is time. Waits for it only where there is none that is valid.
-    pub async fn renew(&self) {
-        let left = self.0.left();
-        if left > EARLY {
-            return;
-        }
+    /// Calls the provider when a new token is due. Waits for the answer only where there is no valid token.
+    ///
+    /// # Errors
+    ///
+    /// There is no token yet: the provider's error.
+    pub(crate) async fn renew(&self) -> Result<(), String> {
+        let shared = &self.0;
+        let left = shared.left();
         if left.is_zero() {
-            return self.0.ask().await;
+            let _one = shared.calling.lock().await;
+            shared.call_if_due().await;
+        } else if left <= EARLY {
+            let shared = shared.clone();
+            tokio::spawn(async move {
+                if let Ok(_one) = shared.calling.try_lock() {
+                    shared.call_if_due().await;
+                }
+            });
         }
-        let shared = self.0.clone();
-        tokio::spawn(async move { shared.ask().await });
+        match &*shared.last() {
+            Last { token: None, failure: Some(failure), .. } => Err(failure.clone()),
+            _ => Ok(()),
+        }
     }
 
-    /// Why the provider issued no token when it was last asked. Each failure is told once.
-    pub fn failure(&self) -> Option<String> {
-        self.0.last().failure.take()
+    /// Returns the provider's error, if it was not returned before.
+    pub(crate) fn new_failure(&self) -> Option<String> {
+        let mut last = self.0.last();
+        if std::mem::replace(&mut last.is_reported, true) { None } else { last.failure.clone() }
     }
 }
 
-/// The same tokens.
+/// Equal if they share their tokens.
 impl PartialEq for Tokens {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -133,70 +143,85 @@ impl Shared {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long the last token is still valid.
+    /// Returns how long the last token is still valid.
     fn left(&self) -> Duration {
         let expires = self.last().token.as_ref().map(|token| token.expires);
         let left = expires.and_then(|expires| expires.duration_since(SystemTime::now()).ok());
         left.unwrap_or_default()
     }
 
-    async fn ask(&self) {
-        if self.asked.swap(true, Ordering::SeqCst) {
+    /// Calls the provider, unless another caller just did.
+    async fn call_if_due(&self) {
+        let answered = self.last().answered;
+        if self.left() > EARLY || answered.is_some_and(|answered| answered.elapsed() < PAUSE) {
             return;
         }
-        let _asked = Asked(&self.asked);
         let answer = timeout(LIMIT, self.provider.token()).await;
         let mut last = self.last();
-        match answer {
-            Ok(Ok(token)) => *last = Last { token: Some(token), failure: None },
-            Ok(Err(error)) => last.failure = Some(causes(&*error)),
-            Err(_) => last.failure = Some(format!("no answer within {LIMIT:?}")),
-        }
+        last.answered = Some(Instant::now());
+        last.is_reported = false;
+        last.failure = match answer {
+            Ok(Ok(token)) => {
+                last.token = Some(token);
+                None
+            }
+            Ok(Err(error)) => Some(causes(&*error)),
+            Err(_) => Some(format!("no answer within {LIMIT:?}")),
+        };
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::time::advance;
 
-    /// Tokens that are valid for so long, or none.
-    #[derive(Debug)]
-    struct Provider(Option<Duration>, AtomicUsize);
+    /// Its tokens are valid for that time. None: it has no tokens.
+    #[derive(Clone, Debug)]
+    struct Provider(Option<Duration>, Arc<AtomicUsize>);
 
     impl TokenProvider for Provider {
         fn token(&self) -> BoxFuture<'_, Result<Token, BoxError>> {
             let number = self.1.fetch_add(1, Ordering::SeqCst);
-            let valid = self.0.map(|valid| SystemTime::now() + valid);
+            let expires = self.0.map(|valid| SystemTime::now() + valid);
             Box::pin(async move {
-                let expires = valid.ok_or("out of tokens")?;
-                Ok(Token::new(format!("t{number}"), expires))
+                tokio::task::yield_now().await;
+                Ok(Token::new(format!("t{number}"), expires.ok_or("out of tokens")?))
             })
         }
     }
 
-    fn tokens(valid: Option<Duration>) -> (Tokens, Arc<Provider>) {
-        let provider = Arc::new(Provider(valid, AtomicUsize::default()));
-        (Tokens::of(provider.clone()), provider)
+    fn tokens(valid: Option<Duration>) -> (Tokens, Arc<AtomicUsize>) {
+        let calls = Arc::new(AtomicUsize::default());
+        (Tokens::of(Provider(valid, calls.clone())), calls)
     }
 
-    #[tokio::test]
-    async fn a_token_is_asked_for_once_until_it_is_about_to_expire() {
-        let (tokens, provider) = tokens(Some(2 * EARLY));
+    #[tokio::test(start_paused = true)]
+    async fn all_who_need_the_first_token_wait_for_one_call() {
+        let (tokens, calls) = tokens(Some(2 * EARLY));
         assert_eq!(tokens.last().reveal(), NONE);
-        for _ in 0..3 {
-            tokens.renew().await;
+        let first = async { (tokens.renew().await, tokens.last()) };
+        let second = async { (tokens.renew().await, tokens.last()) };
+        let (first, second) = tokio::join!(first, second);
+        for (renewed, token) in [first, second] {
+            assert_eq!((renewed, token.reveal()), (Ok(()), "t0"));
         }
-        assert_eq!(tokens.last().reveal(), "t0");
-        assert_eq!(provider.1.load(Ordering::SeqCst), 1);
+        advance(PAUSE).await;
+        tokens.renew().await.unwrap();
+        assert_eq!(calls.load(Ordering::SeqCst), 1, "it is valid for longer");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn nobody_waits_while_the_last_token_is_valid() {
-        let (tokens, _) = tokens(Some(EARLY));
-        tokens.renew().await;
-        // Asked in a task, which has not run yet.
-        tokens.renew().await;
+        let (tokens, calls) = tokens(Some(EARLY));
+        tokens.renew().await.unwrap();
+        tokens.renew().await.unwrap();
+        tokio::task::yield_now().await;
+        assert_eq!(calls.load(Ordering::SeqCst), 1, "it answered just now");
+        advance(PAUSE).await;
+        // The call runs in a task, which has not begun.
+        tokens.renew().await.unwrap();
         assert_eq!(tokens.last().reveal(), "t0");
         while tokens.last().reveal() == "t0" {
             tokio::task::yield_now().await;
@@ -204,16 +229,25 @@ mod tests {
         assert_eq!(tokens.last().reveal(), "t1");
     }
 
-    #[tokio::test]
-    async fn a_failure_is_told_once_and_the_last_token_stays() {
-        let (failing, provider) = tokens(None);
-        failing.renew().await;
-        assert_eq!(failing.failure().as_deref(), Some("out of tokens"));
-        assert_eq!(failing.failure(), None);
-        failing.renew().await;
-        assert_eq!(provider.1.load(Ordering::SeqCst), 2);
-        let (expired, _) = tokens(Some(Duration::ZERO));
-        expired.renew().await;
-        assert_eq!((expired.last().reveal(), expired.failure()), ("t0", None));
+    #[tokio::test(start_paused = true)]
+    async fn a_provider_that_fails_is_called_again_after_a_pause() {
+        let (tokens, calls) = tokens(None);
+        for expected in [1, 2] {
+            for new in [Some("out of tokens"), None] {
+                assert_eq!(tokens.renew().await, Err("out of tokens".to_owned()));
+                assert_eq!(tokens.new_failure().as_deref(), new);
+            }
+            assert_eq!(calls.load(Ordering::SeqCst), expected);
+            advance(PAUSE).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_expired_token_is_used_until_there_is_another_one() {
+        let (tokens, _) = tokens(Some(Duration::ZERO));
+        for _ in 0..2 {
+            assert_eq!(tokens.renew().await, Ok(()));
+            assert_eq!((tokens.last().reveal(), tokens.new_failure()), ("t0", None));
+        }
     }
 }

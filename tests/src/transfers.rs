@@ -3,14 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tenure_core::variable;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, kill_process};
-use tenure::engine::BootClock;
-use tenure::engine::Election;
-use tenure::engine::Variables;
-use tenure_core::{TransferOrder, TransferState};
+use tenure::engine::{BootClock, Election, Variables};
+use tenure_core::{TransferOrder, TransferState, variable};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};

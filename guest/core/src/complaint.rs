@@ -1,4 +1,4 @@
-//! What is wrong with the settings.
+//! Complaints about settings.
 
 use core::fmt;
 use tenure_base::prelude::*;
@@ -8,20 +8,20 @@ use tenure_base::prelude::*;
 pub struct SettingId(&'static str);
 
 impl SettingId {
-    /// The setting of that variable.
+    /// Creates the id of the setting that this variable sets.
     #[must_use]
     pub const fn of(variable: &'static str) -> Self {
         Self(variable)
     }
 
-    /// Its environment variable.
+    /// Returns its environment variable.
     #[must_use]
     pub const fn variable(self) -> &'static str {
         self.0
     }
 
-    /// The name of the field that a Rust program sets: `max_tenure` for `TENURE_MAX_TENURE`. Of a credential, which has no
-    /// field, the variable.
+    /// Returns the name of the field in the Rust library: `max_tenure` for `TENURE_MAX_TENURE`. A credential has no field: its
+    /// variable is returned.
     #[must_use]
     pub fn field(self) -> String {
         match self.0.strip_prefix("TENURE_") {
@@ -38,7 +38,7 @@ pub struct Complaint {
     pub setting: SettingId,
     /// The value, unless it is secret, and the rule that it breaks.
     pub problem: String,
-    /// What to do about it.
+    /// The action that solves it.
     pub advice: String,
 }
 

@@ -17,10 +17,9 @@ pub trait Environment {
     /// Why it cannot be read.
     fn file(&self, path: &str) -> Result<Secret, Unreadable>;
 
-    /// What a text about the setting `about` calls another one: its variable, unless whoever wrote the settings knows it by
+    /// Returns the name of a setting for a text about the setting `about`. It is the variable, unless the user knows it by
     /// another name.
-    fn called(&self, setting: SettingId, about: SettingId) -> String {
-        let _ = about;
+    fn called(&self, setting: SettingId, _about: SettingId) -> String {
         setting.variable().into()
     }
 }
@@ -32,7 +31,7 @@ pub enum Unreadable {
     NotGranted,
     /// The directory has no such file, or it may not be read.
     Missing,
-    /// It is a directory.
+    /// The path leads to a directory.
     Directory,
     /// It is larger than any secret, or no text.
     NoText,

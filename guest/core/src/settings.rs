@@ -26,7 +26,7 @@ use tenure_base::text::{QUOTED, QUOTED_ADVICE, is_quoted};
 
 /// The variables, by the names that Azure users know. docs/configuration.md and docs/security.md list them.
 pub mod variable {
-    /// How all of these begin.
+    /// The prefixes of all variables.
     pub const PREFIXES: [&str; 3] = ["TENURE_", "AZURE_", "IDENTITY_"];
     /// `CONTAINER/BLOB`: the election.
     pub const ELECTION: &str = "TENURE_ELECTION";
@@ -109,7 +109,7 @@ pub mod variable {
     /// Where a machine asks for tokens, if not at 169.254.169.254.
     pub const IMDS_HOST: &str = "AZURE_POD_IDENTITY_AUTHORITY_HOST";
 
-    // A host sets the rest. They are no settings of people.
+    // A host sets the rest, and no user.
 
     /// `true`: the candidate looks and takes no part.
     pub const OBSERVE: &str = "TENURE_OBSERVE";
@@ -117,7 +117,7 @@ pub mod variable {
     pub const COORDINATES: &str = "TENURE_COORDINATES";
     /// `true`: the work has no timer, and runs for triggers only.
     pub const ON_TRIGGER: &str = "TENURE_ON_TRIGGER";
-    /// How often a leader reads orders: a duration, or `never`.
+    /// The time between two reads of orders by a leader: a duration, or `never`.
     pub const ORDERS: &str = "TENURE_ORDERS";
     /// `true`: the host sends the requests that reports hold.
     pub const BACKGROUND: &str = "TENURE_BACKGROUND";
@@ -300,7 +300,7 @@ impl<'e> Reader<'e> {
         }
     }
 
-    /// What a text about the setting `about` calls another one.
+    /// Returns the name of a setting for a text about the setting `about`.
     fn called(&self, setting: &'static str, about: &'static str) -> String {
         self.environment.called(SettingId::of(setting), SettingId::of(about))
     }
@@ -343,6 +343,12 @@ impl<'e> Reader<'e> {
             }
         }
         self.complaints.push(Complaint { setting: SettingId::of(setting), problem, advice });
+    }
+
+    /// Complains of quotation marks around a value that has none in itself.
+    fn complain_of_quotes(&mut self, setting: &'static str, advice: String) {
+        let (setting, problem) = (SettingId::of(setting), QUOTED.into());
+        self.complaints.push(Complaint { setting, problem, advice });
     }
 
     fn election(&mut self) -> Option<BlobName> {

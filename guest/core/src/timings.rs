@@ -45,18 +45,18 @@ pub struct Timings {
 }
 
 impl Timings {
-    /// How long a leader may act after a renewal, without beats: the lease less the margin. With failover, that holds on an
-    /// account that keeps versions.
+    /// Returns the lease less the margin: a leader without beats may act so long after a renewal. On an account that keeps
+    /// versions, a leader with failover may too.
     pub fn by_lease(&self) -> Duration {
         self.lease.saturating_sub(self.margin)
     }
 
-    /// How long a leader may act after a renewal, or with failover after a beat.
+    /// Returns the time for which a leader may act after a renewal, or with failover after a beat.
     pub fn validity(&self) -> Duration {
         self.failover.map_or(self.by_lease(), |failover| self.by_lease().min(failover.acts()))
     }
 
-    /// From one renewal to the next, or with failover from one beat to the next.
+    /// Returns the time from one renewal to the next, or with failover from one beat to the next.
     pub fn renewal(&self) -> Duration {
         self.failover.map_or(self.renew, Failover::beat)
     }

@@ -20,10 +20,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::Event;
-use tenure::engine::BootClock;
-use tenure::engine::Variables;
-use tenure::handler::WebhookHandler;
-use tenure::handler::{Handler, LineSink, from_fn};
+use tenure::engine::{BootClock, Variables};
+use tenure::handler::{Handler, LineSink, WebhookHandler, from_fn};
 #[cfg(unix)]
 use tenure::program::command::EndOrphans;
 #[cfg(unix)]

@@ -7,8 +7,7 @@ use anstyle::{AnsiColor, Style};
 use std::time::Duration;
 use tenure::Event;
 use tenure::handler::{Stream, TurnEnd};
-use tenure::status::ComingTurn;
-use tenure::status::local_time;
+use tenure::status::{ComingTurn, local_time};
 use tenure_base::duration::format_duration;
 use tenure_core::Zone;
 

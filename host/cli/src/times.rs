@@ -2,8 +2,7 @@
 
 use chrono::{DateTime, Local, Offset as _, Utc};
 use std::time::Duration;
-use tenure::status::Outlook;
-use tenure::status::local_time;
+use tenure::status::{Outlook, local_time};
 use tenure_base::duration::format_duration;
 use tenure_core::{Schedule, Timestamp, Zone};
 

@@ -3,8 +3,7 @@
 use crate::settings::InvalidSettings;
 use reqwest::Url;
 use std::fmt;
-use tenure_core::variable;
-use tenure_core::{Complaint, Needs, SettingId};
+use tenure_core::{Complaint, Needs, SettingId, variable};
 use thiserror::Error;
 
 /// The destinations that a guest may reach. Empty: none.

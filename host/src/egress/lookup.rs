@@ -8,8 +8,7 @@
 use super::error::NotFound;
 use super::names::Names;
 use super::place::{Place, place};
-use crate::future::BoxError;
-use crate::future::BoxFuture;
+use crate::future::{BoxError, BoxFuture};
 use hyper_util::client::legacy::connect::dns::Name;
 use std::collections::{HashMap, hash_map};
 use std::io;

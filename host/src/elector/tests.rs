@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
-use tenure_core::LeaseState;
-use tenure_core::variable;
+use tenure_core::{LeaseState, variable};
 use tenure_store::{Account, Service, Store};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::TcpListener;
@@ -60,8 +59,8 @@ async fn one_is_left_while_the_others_go_on() {
     assert!(matches!(next(&mut roles[0]).await, Some(Role::Left)) && leases[0].is_lost());
     assert!(next(&mut roles[0]).await.is_none());
     assert_eq!(lease_of(&elector("a")).await, LeaseState::Available);
-    for ((roles, membership), lease) in roles.iter_mut().skip(1).zip(&memberships).zip(&leases[1..])
-    {
+    for (n, membership) in memberships.iter().enumerate() {
+        let (roles, lease) = (&roles[n + 1], &leases[n + 1]);
         assert!(!roles.has_changed().unwrap() && !lease.is_lost());
         assert_eq!(membership.role().leads(), membership.leads());
         assert!(membership.leads().is_some());
@@ -160,7 +159,7 @@ impl TokenProvider for OneToken {
 async fn requests_carry_the_token_of_a_provider() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let account = format!("http://{}/acme", listener.local_addr().unwrap());
-    let credential = Credential::Tokens { account, provider: Arc::new(OneToken) };
+    let credential = Credential::tokens(account, OneToken);
     let elector = Elector::new(Settings::new("jobs/report", credential)).unwrap();
     let membership = elector.start().unwrap();
     let (stream, _) = listener.accept().await.unwrap();

@@ -2,8 +2,7 @@
 
 use crate::election::Election;
 use std::time::Duration;
-use tenure_core::variable;
-use tenure_core::{Event, Failure, FailureKind, Report, Request, Response, State};
+use tenure_core::{Event, Failure, FailureKind, Report, Request, Response, State, variable};
 use thiserror::Error;
 
 /// A step failed, and the state of its candidate is void. The text says why, for people.

@@ -5,8 +5,7 @@ use crate::status::{ComingTurn, Outlook};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::time::Duration;
-use tenure_core::milliseconds;
-use tenure_core::{EndingReason, ProblemClass, Turn};
+use tenure_core::{EndingReason, ProblemClass, Turn, milliseconds};
 use tracing::Level;
 
 /// Something that people or programs may want to know of. Serialized with its name in `event`, as

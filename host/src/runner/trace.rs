@@ -1,8 +1,7 @@
 //! Events for subscribers of the crate `tracing`. The library installs none.
 
 use super::event::Event;
-use tenure_core::Turn;
-use tenure_core::milliseconds;
+use tenure_core::{Turn, milliseconds};
 use tracing::{Level, Span, info_span};
 
 /// An event of `tracing` at the level of an [`Event`].

@@ -11,9 +11,7 @@ use crate::status::local_time;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tenure_core::milliseconds;
-use tenure_core::{Outcome, Turn, Turns};
-use tenure_core::{Schedule, Timestamp, Zone};
+use tenure_core::{Outcome, Schedule, Timestamp, Turn, Turns, Zone, milliseconds};
 
 /// So many are kept and shown.
 pub(super) const TURNS: usize = 10;

@@ -12,8 +12,7 @@ use crate::status::{Fares, Outlook, schedule_words};
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::Timestamp;
-use tenure_core::milliseconds;
+use tenure_core::{Timestamp, milliseconds};
 
 /// A problem older than that, and than all that the lanes show, is of no interest to somebody who looks now.
 const RECENT: Duration = Duration::from_secs(600);

@@ -5,9 +5,9 @@ use std::fmt::Display;
 use std::time::Duration;
 use tenure_azure::operation::{ETag, Over};
 use tenure_core::{
-    ListedBlob, Record, SideAnswer as Done, SideRequest as Request, SideWrite as Write,
+    ListedBlob, Problem, ProblemClass, Record, SideAnswer as Done, SideRequest as Request,
+    SideWrite as Write,
 };
-use tenure_core::{Problem, ProblemClass};
 use tenure_shares::{Answer, Ask, Listed, Pace, Plan, Sign, Tag};
 
 /// The suffix of the plan's blob.

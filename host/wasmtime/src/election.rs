@@ -18,14 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tenure::Authorities;
-use tenure::engine::Variables;
-use tenure::engine::{AllowList, Budget, Clients, Gate};
-use tenure::engine::{Clock, Reading};
-use tenure::engine::{Elector, ElectorError};
-use tenure::engine::{LEADER_HANDLER, response, to_http};
-use tenure_core::nanoseconds;
-use tenure_core::variable;
-use tenure_core::{Event, Failure, FailureKind, Needs, Report, Request, Response, State};
+use tenure::engine::{
+    AllowList, Budget, Clients, Clock, Elector, ElectorError, Gate, LEADER_HANDLER, Reading,
+    Variables, response, to_http,
+};
+use tenure_core::{
+    Event, Failure, FailureKind, Needs, Report, Request, Response, State, nanoseconds, variable,
+};
 use tokio::time::timeout;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{

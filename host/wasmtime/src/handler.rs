@@ -12,12 +12,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::Lease;
-use tenure::engine::AllowList;
-use tenure::engine::LEADER_HANDLER;
-use tenure::engine::TraceParent;
-use tenure::engine::{Budget, Gate, Outlet, Policy};
-use tenure::engine::{Clock, Reading};
-use tenure::engine::{HandlerLines, TurnLines};
+use tenure::engine::{
+    AllowList, Budget, Clock, Gate, HandlerLines, LEADER_HANDLER, Outlet, Policy, Reading,
+    TraceParent, TurnLines,
+};
 use tenure::handler::{BoxFuture, Handler, LineSink, Stream, TurnEnd};
 use tenure_core::Turn;
 use wasmtime::component::Component;

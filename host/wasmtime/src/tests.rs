@@ -9,12 +9,9 @@ use chrono::DateTime;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tenure::engine::Election;
-use tenure::engine::Variables;
-use tenure::engine::{BootClock, Clock};
+use tenure::engine::{BootClock, Clock, Election, Variables};
 use tenure::handler::BoxFuture;
-use tenure_core::variable;
-use tenure_core::{Event, LeaseState, Role, Snapshot, State};
+use tenure_core::{Event, LeaseState, Role, Snapshot, State, variable};
 use tenure_store::{Account, Now, Request, Service, Store};
 use virtual_time::VirtualClock;
 

@@ -5,11 +5,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure::engine::Variables;
-use tenure::engine::{Elector, ElectorError};
+use tenure::engine::{Elector, ElectorError, Variables};
 use tenure::handler::BoxFuture;
-use tenure_core::{EndingReason, Event, Failure, Report, Request, Response, Role, State};
-use tenure_core::{Settings, Timestamp, Told};
+use tenure_core::{
+    EndingReason, Event, Failure, Report, Request, Response, Role, Settings, State, Timestamp, Told,
+};
 use tenure_wasmtime::{ElectionComponent, Network, NetworkFailure, Surroundings};
 use tokio::select;
 

@@ -4,13 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tenure::Event;
-use tenure::engine::BootClock;
-use tenure::engine::Election;
-use tenure::engine::Variables;
-use tenure::engine::{Elector, Order, Runner};
-use tenure::handler;
+use tenure::engine::{BootClock, Election, Elector, Order, Runner, Variables};
 use tenure::settings::{Credential, Schedule, Settings};
+use tenure::{Event, handler};
 use tenure_core::LeaseState;
 use tenure_tests::{Store, needs};
 use tenure_wasmtime::{ElectionComponent, Engine};

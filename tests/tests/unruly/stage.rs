@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::Lease;
-use tenure::engine::AllowList;
-use tenure::engine::Clock;
+use tenure::engine::{AllowList, Clock};
 use tenure::handler::{Handler, Stream, TurnEnd};
 use tenure_core::{Timestamp, Turn};
 use tenure_tests::UNRULY_HANDLER;

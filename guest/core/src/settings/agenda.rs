@@ -7,7 +7,7 @@ use super::super::agenda::{Agenda, Missed};
 use super::super::slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone};
 use super::super::text::LONGEST_CRON;
 use super::super::timings::Timings;
-use super::{Complaint, QUOTED, Reader, SettingId, is_quoted, shown, variable};
+use super::{Reader, is_quoted, shown, variable};
 use tenure_azure::name::BlobName;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
@@ -113,11 +113,7 @@ impl Reader<'_> {
         // Manifests and files of variables hand quotation marks on.
         if is_quoted(&text) {
             let inside = shown(text.trim().trim_matches(['"', '\'']));
-            self.complaints.push(Complaint {
-                setting: SettingId::of(variable::CRON),
-                problem: QUOTED.into(),
-                advice: format!("write the fields alone: {inside}"),
-            });
+            self.complain_of_quotes(variable::CRON, format!("write the fields alone: {inside}"));
             return None;
         }
         match Cron::parse(&text) {

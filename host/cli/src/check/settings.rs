@@ -11,11 +11,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 #[cfg(unix)]
 use tenure::program::supervisor::{Visibility, visibility};
-use tenure::status::local_time;
-use tenure::status::schedule_words_and_text;
+use tenure::status::{local_time, schedule_words_and_text};
 use tenure_base::duration::format_duration;
-use tenure_core::milliseconds;
-use tenure_core::{Agenda, Delivery, Missed, Settings, Timestamp};
+use tenure_core::{Agenda, Delivery, Missed, Settings, Timestamp, milliseconds};
 
 /// So many turns are told.
 const TURNS: usize = 3;

@@ -6,8 +6,7 @@ use crate::settings::setting::{Kind, Setting};
 use crate::settings::table::{COMMAND, CONNECTION_STRING_FILE};
 use crate::settings::{Source, Value};
 use std::path::Path;
-use tenure_core::Zone;
-use tenure_core::variable;
+use tenure_core::{Zone, variable};
 use windows_timezones::WindowsTimezone;
 
 impl Configuration {
@@ -34,7 +33,7 @@ impl Configuration {
         self.complaints.push(Complaint::new(source, problem, advice));
     }
 
-    /// What a text of this program calls a setting.
+    /// Returns the name of a setting for a text of this program.
     pub(crate) fn called(&self, setting: &Setting) -> String {
         self.given.called(setting, None)
     }
@@ -104,10 +103,11 @@ impl Configuration {
         }
     }
 
-    /// Adds what the election component refuses although it is right in itself: what the component cannot reach.
+    /// Adds the complaints of the election component about settings that this program accepts: the component cannot read a
+    /// file in the root directory.
     pub(crate) fn refused(&mut self, complaints: &[String]) {
-        let secrets = self.given.table.iter().copied().filter(|setting| setting.component);
-        let unopened = secrets.filter(|setting| {
+        let passed_on = self.given.table.iter().copied().filter(|setting| setting.component);
+        let unopened = passed_on.filter(|setting| {
             setting.kind == Kind::File
                 && self.settings.get(setting.variable).is_some_and(is_in_root)
         });
@@ -142,7 +142,7 @@ fn iana_name(zone: &str) -> Option<String> {
     Some(format!("that is its name on Windows; write {name}"))
 }
 
-/// Whether a file lies directly in the root directory.
+/// Returns true if a file is directly in the root directory.
 fn is_in_root(file: &str) -> bool {
     let parent = Path::new(file.trim()).parent();
     parent.is_some_and(|parent| parent.has_root() && parent.parent().is_none())

@@ -30,15 +30,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tenure::Authorities;
-use tenure::engine::BootClock;
-use tenure::engine::Election;
-use tenure::engine::Variables;
+use tenure::engine::{BootClock, Election, Variables};
 #[cfg(unix)]
 use tenure::program::command::{Attached, NotRunnable};
-use tenure::settings::{InvalidSettings, Settings as Candidate};
+use tenure::settings::InvalidSettings;
 use tenure::shares::Part;
-use tenure_core::variable;
-use tenure_core::{Settings, Zone};
+use tenure_core::{Settings, Zone, variable};
 
 /// Settings of turns, which make sense together with a timer only.
 const TURNS: [&Setting; 5] = [&TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED];
@@ -83,7 +80,7 @@ const LOCK_POLL: &str = "1s";
 impl Configuration {
     pub(super) fn of_run(given: Given) -> Self {
         let mut this = Self::of(given);
-        this.set_default(variable::NAME, Candidate::default_name());
+        this.set_default(variable::NAME, tenure::settings::Settings::default_name());
         if this.given.is_on(&NO_WORK) {
             this.without_work();
         }
@@ -108,7 +105,7 @@ impl Configuration {
         // It is told by the exit code that the command failed, and there is no next turn.
         this.settings.set(variable::MAX_FAILURES, "0");
         this.settings.set(variable::ORDERS, "never");
-        this.set_default(variable::NAME, Candidate::default_name());
+        this.set_default(variable::NAME, tenure::settings::Settings::default_name());
         this.set_default(variable::POLL, LOCK_POLL.to_owned());
         this.attached = Some(attached);
         this
@@ -141,7 +138,7 @@ impl Configuration {
         let mut this = Self::of(given);
         this.clear_others();
         this.settings.set(variable::OBSERVE, "true");
-        this.set_default(variable::NAME, Candidate::default_name());
+        this.set_default(variable::NAME, tenure::settings::Settings::default_name());
         if this.given.text(&LISTEN).is_none() {
             const PROBLEM: &str = "no address is given, so this observer could not be asked";
             this.complain(&LISTEN, PROBLEM, LISTEN.advice);

@@ -11,7 +11,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// With that a command may end in good order.
 const ENOUGH: Duration = Duration::from_millis(700);
 
-/// How long a leader may act.
+/// The time for which a leader may act.
 #[derive(Clone, Copy)]
 pub(super) struct Periods {
     /// Without a renewal, or with failover without a beat.

@@ -258,3 +258,20 @@ fn commands_keep_their_arguments() {
     let words: Vec<_> = words.iter().map(|word| word.text.to_str().unwrap()).collect();
     assert_eq!(words, ["backup", "--all", "-x"]);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_the_component_cannot_read_is_named() {
+    let refused = |file: &str| {
+        let mut configuration = given(&["--connection-string-file", file]);
+        configuration
+            .refused(&["AZURE_STORAGE_CONNECTION_STRING_FILE: unread; open it".to_owned()]);
+        configuration.complaints.remove(0)
+    };
+    let in_root = refused("/secret");
+    assert_eq!(in_root.source, "--connection-string-file /secret");
+    assert!(in_root.problem.contains("not opened to the component"), "{in_root}");
+    let elsewhere = refused("/run/secret");
+    assert_eq!(elsewhere.source, "the election component");
+    assert!(elsewhere.problem.ends_with("unread; open it"), "{elsewhere}");
+}

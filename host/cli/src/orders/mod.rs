@@ -11,12 +11,10 @@ use super::configuration::Configuration;
 use std::hash::{BuildHasher as _, RandomState};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use tenure::engine::BootClock;
-use tenure::engine::Election;
+use tenure::engine::{BootClock, Election};
 use tenure::program::http::Clients;
 use tenure::program::server::{endpoint, listener};
-use tenure_core::causes;
-use tenure_core::{Incumbent, Problem, ProblemClass};
+use tenure_core::{Incumbent, Problem, ProblemClass, causes};
 use tokio::time::sleep;
 
 /// Limit of a hint to the leader.

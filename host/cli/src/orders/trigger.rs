@@ -8,8 +8,7 @@ use crate::settings::table::{ID, TRIGGER_WAIT};
 use std::mem::discriminant;
 use std::process::ExitCode;
 use tenure_base::duration::format_duration;
-use tenure_core::is_order_id;
-use tenure_core::{Outcome, TriggerState};
+use tenure_core::{Outcome, TriggerState, is_order_id};
 
 /// Exit code: the turn was not over in time.
 const NOT_YET: u8 = 1;

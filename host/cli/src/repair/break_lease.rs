@@ -1,7 +1,6 @@
 //! `tenure break`: ends the lease of a leader that nobody can reach.
 
-use crate::complaint::NO_ELECTION;
-use crate::complaint::printable;
+use crate::complaint::{NO_ELECTION, printable};
 use crate::configuration::Configuration;
 use crate::output::{CommandResult, fail, fail_with, say};
 use crate::settings::CommandLine;

@@ -1,7 +1,6 @@
 //! `tenure reset-slot`: leads for a moment, to have a slot in the future forgotten.
 
-use crate::complaint::NO_ELECTION;
-use crate::complaint::printable;
+use crate::complaint::{NO_ELECTION, printable};
 use crate::configuration::Configuration;
 use crate::output::{CommandResult, UNUSABLE, eprint, fail_with, say};
 use crate::settings::CommandLine;
@@ -11,8 +10,7 @@ use crate::times::zone_of;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
-use tenure::engine::Election;
-use tenure::engine::{BootClock, Clock};
+use tenure::engine::{BootClock, Clock, Election};
 use tenure::status::local_time;
 use tenure_core::{Event, LeaseState, Problem, Report, Role, Snapshot, State, Triggered};
 use tokio::select;

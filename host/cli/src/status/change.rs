@@ -6,8 +6,7 @@ use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use tenure::status::Outlook;
-use tenure_core::Zone;
-use tenure_core::{Outcome, Problem, Snapshot, Timestamp, Turns};
+use tenure_core::{Outcome, Problem, Snapshot, Timestamp, Turns, Zone};
 
 /// The columns of a change's name.
 const NAME: usize = 8;

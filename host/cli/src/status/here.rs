@@ -4,8 +4,7 @@
 use super::row;
 use crate::times::zone_of;
 use serde::Serialize;
-use tenure::status::ClockDifference;
-use tenure::status::local_time;
+use tenure::status::{ClockDifference, local_time};
 use tenure_core::{LeaseState, ProblemClass, Snapshot, Timestamp};
 
 /// What is known of a candidate on this machine: the settings that are in the environment here.

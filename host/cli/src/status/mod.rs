@@ -25,15 +25,12 @@ use shares::Shares;
 use std::process::ExitCode;
 use subjects::{AT_ONCE, Subject, Subjects};
 use tenure::engine::BootClock;
-use tenure::status::Replacement;
-use tenure::status::local_time;
-use tenure::status::{EndedTurn, Outlook, candidate_as_json, schedule_words_and_text};
-use tenure_core::Zone;
-use tenure_core::milliseconds;
-use tenure_core::variable;
+use tenure::status::{
+    EndedTurn, Outlook, Replacement, candidate_as_json, local_time, schedule_words_and_text,
+};
 use tenure_core::{
     Finished, Incumbent, LastSlot, Listed, MissedSlots, Outcome, Problem, Snapshot, Timestamp,
-    Triggered, Turns,
+    Triggered, Turns, Zone, milliseconds, variable,
 };
 
 /// Nobody leads, or a share is not held by the member that should hold it.

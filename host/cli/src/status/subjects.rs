@@ -7,9 +7,7 @@ use crate::settings::{CommandLine, Elections};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::engine::BootClock;
-use tenure::engine::Election;
-use tenure::engine::Variables;
+use tenure::engine::{BootClock, Election, Variables};
 
 /// The number of elections that are read at the same time.
 pub(super) const AT_ONCE: usize = 16;

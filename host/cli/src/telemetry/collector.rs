@@ -10,9 +10,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tenure::Authorities;
 use tenure::program::http::{Clients, Unread, whole};
-use tenure::{Class, Event};
+use tenure::{Authorities, Class, Event};
 use tenure_core::causes;
 use tokio::runtime::Handle;
 

@@ -18,13 +18,11 @@ use opentelemetry_sdk::trace::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tenure::Lease;
-use tenure::engine::TraceParent;
-use tenure::engine::{BootClock, Clock as _};
+use tenure::engine::{BootClock, Clock as _, TraceParent};
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
 use tenure::program::server::{Figure, Kind, Sample, Value, renewal, renewal_bounds, turn_bounds};
 use tenure::server::Roster;
-use tenure::{Class, Event};
+use tenure::{Class, Event, Lease};
 use tenure_core::{Report, Turn};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;

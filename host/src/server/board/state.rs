@@ -14,9 +14,9 @@ use serde::Serialize;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use tenure_core as contract;
-use tenure_core::milliseconds;
 use tenure_core::{
     ExchangeResult, Incumbent, Leadership, Listed, Report, RequestKind, Timestamp, Turn, Turns,
+    milliseconds,
 };
 use tokio::sync::watch;
 

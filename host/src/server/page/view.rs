@@ -3,8 +3,7 @@
 //! All times are ages and spans in milliseconds, counted from the instant of the view: the clock of
 //! whoever looks does not matter.
 
-use crate::status::Outlook;
-use crate::status::Replacement;
+use crate::status::{Outlook, Replacement};
 use serde::Serialize;
 use std::time::Duration;
 use tenure_core::milliseconds;

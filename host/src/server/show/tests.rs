@@ -6,8 +6,7 @@ use super::*;
 use crate::clock::BootClock;
 use crate::handler::TurnEnd;
 use crate::runner::{Class, Event, Reason};
-use crate::status::Replacement;
-use crate::status::wall;
+use crate::status::{Replacement, wall};
 use tenure_core::ExchangeResult::{Declined, Done, Unavailable};
 use tenure_core::{
     End, Ended, EndingReason, Finished, Incumbent, LastSlot, Listed, NextTurn, Outcome, Report,

@@ -1,13 +1,11 @@
 //! Handlers that are components, with the example as the handler.
 
-use crate::{ComponentHandler, EXAMPLE_HANDLER, Options};
-use crate::{ELECTION_COMPONENT, Engine};
+use crate::{ComponentHandler, ELECTION_COMPONENT, EXAMPLE_HANDLER, Engine, Options};
 use http::HeaderMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::Lease;
-use tenure::engine::AllowList;
-use tenure::engine::{BootClock, Clock};
+use tenure::engine::{AllowList, BootClock, Clock};
 use tenure::handler::{Handler as _, Stream, TurnEnd};
 use tenure_core::{Timestamp, Turn};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,16 +1,13 @@
 //! Instances that are used again.
 
 use super::{Wireless, settings, store, surroundings};
-use crate::RESTING;
-use crate::{CheckError, ElectionComponent, Engine, Network, NetworkFailure};
+use crate::{CheckError, ElectionComponent, Engine, Network, NetworkFailure, RESTING};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use std::sync::Mutex;
-use tenure::engine::Variables;
-use tenure::engine::{BootClock, Clock as _};
+use tenure::engine::{BootClock, Clock as _, Variables};
 use tenure::handler::BoxFuture;
-use tenure_core::State;
-use tenure_core::variable;
+use tenure_core::{State, variable};
 use tenure_store::{Account, Service};
 use tokio::task::JoinSet;
 

@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tenure_core::variable;
 
 use base64::Engine as _;
 use tenure::Authorities;
-use tenure::engine::Election;
-use tenure::engine::Variables;
-use tenure::engine::{BootClock, Clock};
+use tenure::engine::{BootClock, Clock, Election, Variables};
 use tenure::program::http::{self, Clients};
 use tenure::program::shares::SharesStore;
-use tenure_core::{Event, LeaseState, Report, Request, Role};
+use tenure_core::{Event, LeaseState, Report, Request, Role, variable};
 use tenure_shares::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
 use tenure_store::sas::Scope;
 use tenure_tests::Store;

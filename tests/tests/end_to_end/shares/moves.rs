@@ -3,18 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure_core::variable;
+use tenure_core::{Problem, variable};
 
-use tenure::Elector;
-use tenure::Event;
-use tenure::engine::BootClock;
-use tenure::engine::Election;
-use tenure::engine::Variables;
-use tenure::handler;
+use tenure::engine::{BootClock, Election, Variables};
 use tenure::program::shares::SharesStore;
 use tenure::settings::{Credential, Schedule, Settings};
 use tenure::shares::Part;
-use tenure_core::Problem;
+use tenure::{Elector, Event, handler};
 use tenure_shares::{Answer, Ask};
 use tenure_tests::Store;
 use tenure_tests::needs;

@@ -1,12 +1,10 @@
 //! Handlers that were plugged into the socket; and the runner with a composed component.
 
 use std::time::Duration;
-use tenure_core::variable;
 
 use ::http::Method;
-use tenure::engine::Variables;
-use tenure::engine::{BootClock, Clock as _};
-use tenure_core::{Event, Role};
+use tenure::engine::{BootClock, Clock as _, Variables};
+use tenure_core::{Event, Role, variable};
 use tenure_tests::UNRULY_HANDLER;
 use tenure_wasmtime::compose::{UNIVERSAL_COMPONENT, compose};
 use tenure_wasmtime::{ElectionComponent, Engine};

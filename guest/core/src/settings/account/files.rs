@@ -1,10 +1,10 @@
 //! Secrets from variables, and from files that variables name.
 
-use super::super::{Complaint, Reader, SettingId, variable};
+use super::super::{Reader, variable};
 use crate::environment::{SecretFile, read_secret};
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
-use tenure_base::text::{QUOTED, QUOTED_ADVICE, is_quoted};
+use tenure_base::text::{QUOTED_ADVICE, is_quoted};
 
 /// Secrets that may stand in a file, which `NAME_FILE` names, and is read again at each step.
 static IN_FILES: [(&str, &str); 5] = [
@@ -46,11 +46,7 @@ impl Reader<'_> {
     /// No secret is in quotation marks.
     fn unquoted(&mut self, name: &'static str, secret: Secret) -> Option<Secret> {
         if is_quoted(secret.reveal()) {
-            self.complaints.push(Complaint {
-                setting: SettingId::of(name),
-                problem: QUOTED.into(),
-                advice: QUOTED_ADVICE.into(),
-            });
+            self.complain_of_quotes(name, QUOTED_ADVICE.into());
             return None;
         }
         Some(secret)

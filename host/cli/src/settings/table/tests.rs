@@ -113,9 +113,9 @@ fn defaults_are_those_of_the_program() {
 fn every_variable_of_the_component_has_a_row() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/core/src/settings.rs");
     let source = std::fs::read_to_string(source).unwrap();
-    // What hosts alone set stands at the end of the module.
-    let of_people = source.split("They are no settings of people.").next().unwrap();
-    let names = of_people.lines().filter_map(|line| {
+    // The variables that hosts set are at the end of the module.
+    let of_users = source.split("A host sets the rest, and no user.").next().unwrap();
+    let names = of_users.lines().filter_map(|line| {
         line.trim().strip_prefix("pub const ")?.split_once(": &str = \"")?.1.strip_suffix("\";")
     });
     let names: Vec<_> = names.collect();

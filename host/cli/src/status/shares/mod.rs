@@ -7,11 +7,9 @@ use super::subjects::{AT_ONCE, Subject};
 use futures_util::{StreamExt as _, stream};
 pub(super) use show::{as_json, as_text};
 use std::collections::BTreeMap;
-use tenure::engine::Election;
-use tenure::engine::Variables;
+use tenure::engine::{Election, Variables};
 use tenure::program::shares::{Answer, Ask, Candidate, Plan, SharesStore, Sign};
-use tenure_core::variable;
-use tenure_core::{Problem, ProblemClass, Timestamp};
+use tenure_core::{Problem, ProblemClass, Timestamp, variable};
 
 /// The records of more shares are not read, since that is a request for each.
 const MOST_READ: u32 = 1_000;
