@@ -70,8 +70,6 @@ mod egress;
 mod election;
 mod elector;
 pub mod engine;
-#[cfg(unix)]
-mod family;
 mod future;
 pub mod handler;
 mod lease;
@@ -85,6 +83,8 @@ pub mod server;
 pub mod settings;
 pub mod shares;
 pub mod status;
+#[cfg(unix)]
+pub mod supervisor;
 mod tasks;
 mod terminated;
 mod token;
@@ -95,5 +95,7 @@ pub use elector::{Elector, NewElectorError};
 pub use lease::Lease;
 pub use membership::{Events, Leader, Membership, Role};
 pub use runner::{Class, Event, Reason};
+#[cfg(unix)]
+pub use supervisor::supervisor_main;
 pub use tenure_core::{EndingReason, ProblemClass};
 pub use terminated::terminated;

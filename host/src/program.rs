@@ -1,25 +1,6 @@
 //! What the program `tenure` and its demo take beside the interface of this library. Nothing here is
 //! meant for anybody else, and all of it may change.
 
-/// Any program as the work, and its supervisor.
-#[cfg(unix)]
-pub mod command {
-    pub use crate::handler::command::{
-        Attached, CommandEnd, CommandHandler, EndOrphans, KILL_SLACK, NotRunnable, Program,
-        STOP_TIME, Settings, ignores, reclaim_terminal, reread, supervise,
-    };
-}
-
-/// What a supervisor knows of its child, and the clock that both of them read.
-#[cfg(unix)]
-pub mod supervisor {
-    pub use crate::clock::shared::{now, sleep_until};
-    pub use crate::family::{
-        Ended, Family, Visibility, adopt_orphans, children_of, line, read, visibility,
-    };
-    pub use crate::handler::command::{signal_name, this_program};
-}
-
 /// What many elections run on.
 pub mod elections {
     pub use crate::tasks::{Leave, Task, Tasks};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tenure::program::supervisor::children_of;
+use tenure::supervisor::children_of;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{OnceCell, watch};
@@ -433,12 +433,12 @@ impl Candidate {
 /// The child of a process that was started, which runs its election; itself, unless it has one.
 #[must_use]
 pub fn runner_of(id: Pid) -> Pid {
-    let told = format!("--supervised-by={}:", id.as_raw_nonzero());
+    let told = format!("--supervised-by={}", id.as_raw_nonzero());
     // Not only by its arguments: what the runner starts has the same ones until it is executed.
     let runner = children_of(id).into_iter().find(|child| {
         let line = std::fs::read(format!("/proc/{}/cmdline", child.as_raw_nonzero()));
         let line = line.unwrap_or_default();
-        line.split(|byte| *byte == 0).nth(2).is_some_and(|word| word.starts_with(told.as_bytes()))
+        line.split(|byte| *byte == 0).nth(2).is_some_and(|word| word == told.as_bytes())
     });
     runner.unwrap_or(id)
 }

@@ -11,7 +11,6 @@ use super::settings::table::{
     WEBHOOK_CA_FILE, WEBHOOK_TIMEOUT, WHILE_LEADING,
 };
 #[cfg(unix)]
-use super::supervisor::Link;
 use serde::Serialize;
 use std::env;
 use std::fmt;
@@ -22,10 +21,6 @@ use std::time::Duration;
 use tenure::Event;
 use tenure::engine::{BootClock, Variables};
 use tenure::handler::{Handler, LineSink, WebhookHandler, from_fn};
-#[cfg(unix)]
-use tenure::program::command::EndOrphans;
-#[cfg(unix)]
-use tenure::program::supervisor::{Visibility, visibility};
 use tenure::server::{Application, Board};
 use tenure_core::variable;
 use tenure_wasmtime::{ComponentHandler, Engine, MEMORY_LIMIT as USUAL_MEMORY, Options};
@@ -359,28 +354,18 @@ fn a_line(program: &str) -> Option<(String, &'static str)> {
     })
 }
 
-/// Returns the request to end adopted processes, or none where the supervisor could never answer it: the list of its
-/// children is not complete there.
-#[cfg(unix)]
-fn end_orphans(link: Option<Arc<Link>>, visibility: Visibility) -> Option<EndOrphans> {
-    let link = link.filter(|_| visibility == Visibility::All)?;
-    Some(Arc::new(move || {
-        let link = link.clone();
-        Box::pin(async move { link.end_orphans().await })
-    }))
-}
-
 #[cfg(unix)]
 fn command(clock: &BootClock, configuration: &mut Configuration, output: LineSink) -> Option<Work> {
-    use tenure::program::command::{CommandHandler, STOP_TIME, Settings};
+    use tenure::handler::{CommandHandler, CommandSettings};
+    use tenure::supervisor::STOP_TIME;
     let env = configuration.handler_env();
     let stop_time = configuration.stop_time().unwrap_or(STOP_TIME);
     // A leader that leaves in good order beats meanwhile, and the command has the time that it always has.
     let beats = configuration.settings.get(variable::FAILOVER).is_some();
     let grace = if beats { stop_time.max(STOP_TIME) } else { stop_time };
     let attached = configuration.attached.clone();
-    let end_orphans = end_orphans(configuration.supervisor.clone(), visibility());
-    let settings = Settings { env, stop_time, output, attached, end_orphans };
+    let supervisor = configuration.supervisor.clone();
+    let settings = CommandSettings { env, stop_time, output, attached, supervisor };
     let words = configuration.given.words(&COMMAND).map(|(_, word)| word.text.clone());
     let words: Vec<_> = words.collect();
     match CommandHandler::new(&words, settings, clock) {
@@ -415,20 +400,4 @@ fn command(_: &BootClock, configuration: &mut Configuration, _: LineSink) -> Opt
         "give a component with --handler, or run this on Linux or macOS",
     );
     None
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn orphans_are_ended_only_where_all_of_them_are_found() {
-        use Visibility::{All, ForeignProc, NoProc, Shown, Unlisted};
-        let link = || Some(Arc::new(Link::default()));
-        for visibility in [Shown, ForeignProc, NoProc, Unlisted] {
-            assert!(end_orphans(link(), visibility).is_none(), "{visibility:?}");
-        }
-        assert!(end_orphans(link(), All).is_some());
-        assert!(end_orphans(None, All).is_none());
-    }
 }

@@ -2,7 +2,7 @@
 
 use crate::settings::complaints_of;
 #[cfg(unix)]
-use crate::supervisor::reread;
+use tenure::supervisor::reread;
 
 /// A settings file. Each complaint names its place.
 pub fn settings_file(data: &[u8]) {
@@ -20,11 +20,8 @@ pub fn messages(data: &[u8]) {
     let _ = tenure::program::server::accepts_stream(data);
     #[cfg(unix)]
     for line in String::from_utf8_lossy(data).lines() {
-        if let Some(written) = reread(line) {
-            assert_eq!(reread(written.trim_end()), Some(written));
-        }
-        for written in tenure::program::command::reread(line) {
-            let again = tenure::program::command::reread(written.trim_end());
+        for written in reread(line) {
+            let again = reread(written.trim_end());
             assert!(again.contains(&written), "{line:?}: {written:?} is {again:?}");
         }
     }

@@ -39,8 +39,6 @@ mod settings;
 mod signals;
 mod status;
 mod store;
-#[cfg(unix)]
-mod supervise;
 #[cfg_attr(not(unix), path = "supervisor/none.rs")]
 mod supervisor;
 mod systemd;
@@ -67,11 +65,13 @@ pub fn main() -> ExitCode {
 }
 
 fn obey() -> ExitCode {
+    // First of all, while this process is small.
+    #[cfg(unix)]
+    tenure::supervisor_main();
     let mut words: Vec<_> = std::env::args_os().collect();
     // One that was started by the number of its file would be called `exe` in lists of processes.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(c"tenure");
-    // First of all, while this process is small.
     let supervised = match Part::of(&mut words) {
         Part::Supervisor(code) => return code,
         Part::Runner(supervised) => supervised,
@@ -101,8 +101,6 @@ fn obey() -> ExitCode {
         Command::Transfer => on_runtime(1, fail_for_now, orders::transfer(line)),
         Command::Trigger => on_runtime(1, fail_for_now, orders::trigger(line)),
         Command::Break => on_runtime(1, fail_for_now, repair::break_lease(line)),
-        #[cfg(unix)]
-        Command::Supervise(arguments) => supervise::supervise(arguments),
         Command::Store(arguments) => on_runtime(2, fail_for_now, store::store(&arguments)),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::man(&arguments),

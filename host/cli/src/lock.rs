@@ -14,7 +14,7 @@ use super::output::{CommandResult, eprint, fail};
 use super::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
 use super::settings::{CommandLine, Elections};
 use super::signals::{REPEATED, Signals};
-use super::supervisor::Supervised;
+use super::supervisor::{self, Supervised};
 use super::telemetry::Telemetry;
 use obstacle::{Hindrance, Obstacle};
 use std::cell::OnceCell;
@@ -24,10 +24,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::engine::{BootClock, Clock as _};
-use tenure::program::command::{Attached, CommandEnd, NotRunnable};
+use tenure::handler::{Attached, CommandEnd, NotRunnable};
 use tenure::program::server::Summary;
-use tenure::program::supervisor::Ended;
 use tenure::server::{Board, Watcher};
+use tenure::supervisor::Ended;
 use tenure_base::duration::format_duration;
 use tenure_wasmtime::Engine;
 use tokio::select;
@@ -89,7 +89,7 @@ pub(super) async fn lock(
     let whose = configuration.whose();
     let log = log.problems_only(!all).of(&whose);
     let link = supervised.as_ref().map_err(Clone::clone);
-    let link = link.and_then(|supervised| supervised.link(style));
+    let link = link.and_then(|supervised| supervisor::link(supervised, style));
     let mut configurations = [configuration];
     if let Ok(link) = &link {
         leave_wills(&mut configurations, Some(link));
@@ -123,7 +123,7 @@ pub(super) async fn lock(
     let watcher = Arc::new(Watcher::new(outside.authorities));
     let link = link.ok();
     let supervisor = link.clone().map(|link| {
-        let of = link.add(whose.clone());
+        let of = supervisor::add(&link, &whose);
         (link, of)
     });
     // Of so short a life nothing is sent to a collector.

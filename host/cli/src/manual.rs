@@ -137,7 +137,7 @@ mod tests {
         for shell in Shell::value_variants() {
             let script = script(*shell, TABLE);
             assert!(script.contains("connection-string-file"), "{shell}");
-            for hidden in ["supervise", "stop-time-ms"] {
+            for hidden in ["supervise", "supervised-by"] {
                 assert!(!script.contains(hidden), "{shell}: {hidden}");
             }
         }

@@ -5,7 +5,7 @@ use super::configuration::Configuration;
 use super::descriptors;
 use super::judged::{Shared, leave_wills};
 use super::log::{Log, Whose};
-use super::supervisor::Link;
+use super::supervisor::{self, Link};
 use super::telemetry::Telemetry;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -98,7 +98,7 @@ impl Process {
         candidacy.board.begins(self.shared.clock.now());
         let witness = self.telemetry.witness(&whose);
         let supervisor = self.link.clone().map(|link| {
-            let of = link.add(whose);
+            let of = supervisor::add(&link, &whose);
             (link, of)
         });
         let (roster, board, changed) =

@@ -10,7 +10,7 @@ use super::output::{CommandResult, fail_for_now, refuse};
 use super::process::Process;
 use super::settings::{CommandLine, Elections, Given};
 use super::signals::{REPEATED, Signals};
-use super::supervisor::Supervised;
+use super::supervisor::{self, Supervised};
 use super::systemd;
 use super::telemetry::Telemetry;
 use std::process::ExitCode;
@@ -91,7 +91,7 @@ async fn take_part(
     let link = supervised.as_ref().map(|supervised| {
         // What it is told comes from there.
         let _there = tasks.runtime.enter();
-        supervised.as_ref().map_err(Clone::clone)?.link(style)
+        supervisor::link(supervised.as_ref().map_err(Clone::clone)?, style)
     });
     let no_will = match &link {
         Some(Ok(link)) => leave_wills(of_process, Some(link)),

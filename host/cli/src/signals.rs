@@ -7,7 +7,7 @@ use std::time::Duration;
 #[cfg(unix)]
 use std::io::IsTerminal as _;
 #[cfg(unix)]
-use tenure::program::command::ignores;
+use tenure::supervisor::ignores;
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

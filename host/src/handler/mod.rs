@@ -1,7 +1,7 @@
 //! What a leader does in its turns.
 
 #[cfg(unix)]
-pub(crate) mod command;
+mod command;
 mod function;
 pub(crate) mod lines;
 mod secrets;
@@ -10,6 +10,8 @@ mod tests;
 mod webhook;
 
 pub use crate::future::{BoxError, BoxFuture};
+#[cfg(unix)]
+pub use command::{Attached, CommandEnd, CommandHandler, CommandSettings, NotRunnable};
 pub use function::{from_blocking_fn, from_fn};
 pub use lines::{LineSink, Stream};
 pub use secrets::is_withheld;

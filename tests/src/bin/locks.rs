@@ -33,9 +33,9 @@ struct Arguments {
 }
 
 fn main() -> Result<ExitCode> {
+    tenure::supervisor_main();
     // The processes are this program too: it is the only one that is surely built.
-    if std::env::args().nth(1).is_some_and(|first| ["lock", "supervise"].contains(&first.as_str()))
-    {
+    if std::env::args().nth(1).is_some_and(|first| first == "lock") {
         return Ok(tenure_cli::main());
     }
     let arguments = Arguments::parse();

@@ -5,8 +5,6 @@ mod standalone;
 
 #[cfg(feature = "demo")]
 pub(super) use standalone::DemoArguments;
-#[cfg(unix)]
-pub(super) use standalone::SuperviseArguments;
 pub(super) use standalone::{CompletionsArguments, ComposeArguments, ManArguments, StoreArguments};
 
 use super::complaint::BEFORE_A_COMMAND;
@@ -87,10 +85,6 @@ pub(super) enum Command {
     Completions(CompletionsArguments),
     /// Writes the manual pages
     Man(ManArguments),
-    /// Starts a command of the runner's, and ends it in time whatever becomes of the runner
-    #[cfg(unix)]
-    #[command(hide = true)]
-    Supervise(SuperviseArguments),
 }
 
 /// The program with the options that the table has for its commands.

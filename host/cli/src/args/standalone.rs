@@ -3,7 +3,6 @@
 use crate::configuration::listen_address;
 use clap::Args;
 #[cfg(unix)]
-use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -86,22 +85,4 @@ pub(crate) struct CompletionsArguments {
 pub(crate) struct ManArguments {
     /// Where to write all pages, tenure.1, tenure-run.1 and so on; without it, only the first one is printed
     pub directory: Option<PathBuf>,
-}
-
-/// What a runner starts the supervisor of a command with. Standard input is its socket.
-#[cfg(unix)]
-#[derive(Args)]
-pub(crate) struct SuperviseArguments {
-    /// How long before the end of the leadership the command is told to end, in milliseconds
-    #[arg(long)]
-    pub stop_time_ms: u64,
-    /// The command is given the runner's standard input, which comes over the socket, and its terminal
-    #[arg(long)]
-    pub attached: bool,
-    /// What the command is called, for itself
-    #[arg(long)]
-    pub name: OsString,
-    /// The file of the command, and its arguments
-    #[arg(last = true, required = true)]
-    pub command: Vec<OsString>,
 }

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
-#[cfg(unix)]
-use tenure::program::supervisor::{Visibility, visibility};
 use tenure::status::{local_time, schedule_words_and_text};
+#[cfg(unix)]
+use tenure::supervisor::{Visibility, visibility};
 use tenure_base::duration::format_duration;
 use tenure_core::{Agenda, Delivery, Missed, Settings, Timestamp, milliseconds};
 

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use tenure::Authorities;
 use tenure::engine::{BootClock, Election, Variables};
 #[cfg(unix)]
-use tenure::program::command::{Attached, NotRunnable};
+use tenure::handler::{Attached, NotRunnable};
 use tenure::settings::InvalidSettings;
 use tenure::shares::Part;
 use tenure_core::{Settings, Zone, variable};

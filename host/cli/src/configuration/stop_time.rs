@@ -1,7 +1,7 @@
 //! Whether a leadership has room for the time in which a command is to end.
 
 use std::time::Duration;
-use tenure::program::command::{KILL_SLACK, STOP_TIME};
+use tenure::supervisor::{KILL_SLACK, STOP_TIME};
 use tenure_base::duration::format_duration;
 use tenure_core::Timings;
 

@@ -1,11 +1,11 @@
 //! What a supervisor tells of a runner that has died, and of its last wills: a line for each election, and one for all
 //! shares of one election.
 
-use super::message::Of;
 use crate::log::Whose;
 use crate::ranges::ranges;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure::program::shares::Share;
+use tenure::supervisor::Subject;
 
 /// What became of a will.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,9 +31,9 @@ pub(super) struct LastWords {
     /// The end of all its work was seen.
     pub gone: bool,
     /// What it left, each with the term where it is the release of a lease.
-    pub terms: BTreeMap<Of, Option<u64>>,
+    pub terms: BTreeMap<Subject, Option<u64>>,
     /// Those that were sent in time.
-    pub fates: BTreeMap<Of, Fate>,
+    pub fates: BTreeMap<Subject, Fate>,
 }
 
 impl LastWords {
@@ -75,7 +75,7 @@ impl LastWords {
 
     /// Of a candidate that is on its own.
     fn of_election(&self, of: usize) -> String {
-        let of = Of::Candidate(of);
+        let of = Subject::Lease(of);
         let Some(Some(term)) = self.terms.get(&of) else {
             return "it left no lease to release".to_owned();
         };
@@ -95,7 +95,7 @@ impl LastWords {
 
     /// Of a member for the shares of that election, whose coordinating candidate is `own`.
     fn of_member(&self, coordinating: &str, own: usize, shares: &[(Share, usize)]) -> String {
-        let sign = Of::Sign(coordinating.to_owned());
+        let sign = Subject::Sign(coordinating.to_owned());
         let mut clauses = Vec::new();
         if !self.gone {
             clauses.push("some of its work could not be stopped".to_owned());
@@ -105,7 +105,7 @@ impl LastWords {
         let of_shares = shares.iter().map(|(share, of)| (Some(share.index), *of));
         let mut leases: Vec<(Option<&Fate>, Vec<Option<u32>>)> = Vec::new();
         for (share, of) in of_shares.chain([(None, own)]) {
-            let of = Of::Candidate(of);
+            let of = Subject::Lease(of);
             if self.terms.contains_key(&of) {
                 let fate = self.fates.get(&of);
                 match leases.iter_mut().find(|(known, _)| *known == fate) {
@@ -222,12 +222,12 @@ mod tests {
         words: LastWords,
     }
 
-    fn scene(fates: &[(Of, Fate)], unsent: &[Of]) -> Scene {
+    fn scene(fates: &[(Subject, Fate)], unsent: &[Subject]) -> Scene {
         let suffixes = ["", ".share.1.0-of-10", ".share.1.1-of-10", ".share.1.2-of-10"];
         let own = suffixes.into_iter().chain([".share.1.3-of-10", ".share.1.9-of-10"]);
         let elections = own.map(|suffix| format!("{ALL}{suffix}")).chain(["jobs/else".into()]);
         let whose = |election| Whose { election, candidate: "ada".to_owned() };
-        let term = |of: &Of| (of.clone(), matches!(of, Of::Candidate(_)).then_some(7));
+        let term = |of: &Subject| (of.clone(), matches!(of, Subject::Lease(_)).then_some(7));
         let terms = fates.iter().map(|(of, _)| of).chain(unsent).map(term).collect();
         let fates = fates.iter().cloned().collect();
         let subject = "the process was killed".to_owned();
@@ -246,11 +246,11 @@ mod tests {
         }
     }
 
-    fn sign() -> Of {
-        Of::Sign(ALL.to_owned())
+    fn sign() -> Subject {
+        Subject::Sign(ALL.to_owned())
     }
 
-    const LEASE: fn(usize) -> Of = Of::Candidate;
+    const LEASE: fn(usize) -> Subject = Subject::Lease;
 
     #[test]
     fn all_shares_of_an_election_have_one_line() {

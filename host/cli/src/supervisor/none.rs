@@ -32,19 +32,19 @@ impl Supervised {
     pub(crate) fn supervisor(&self) -> u32 {
         match self.0 {}
     }
+}
 
-    pub(crate) fn link(&self, _: Style) -> Result<Arc<Link>, String> {
-        match self.0 {}
-    }
+pub(crate) fn link(supervised: &Supervised, _: Style) -> Result<Arc<Link>, String> {
+    match supervised.0 {}
+}
+
+pub(crate) fn add(link: &Link, _: &Whose) -> usize {
+    match link.0 {}
 }
 
 pub(crate) struct Link(Infallible);
 
 impl Link {
-    pub(crate) fn add(&self, _: Whose) -> usize {
-        match self.0 {}
-    }
-
     pub(crate) fn remove(&self, _: usize) {
         match self.0 {}
     }

@@ -2,19 +2,9 @@
 //!
 //! It has one run at most, and whoever waits for that may call it off until it begins.
 
-use super::messages::Gone;
 use super::outcome::Fate;
-use crate::family::Ended;
-use rustix::cmsg_space;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
+use crate::supervisor::{Ended, Gone};
 use std::future::pending;
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::net::UnixStream;
 use tokio::sync::{broadcast, watch};
 
 /// So many signals may wait to be handed on.
@@ -128,34 +118,6 @@ pub(super) async fn next_signal(signals: &mut Option<broadcast::Receiver<i32>>) 
     pending().await
 }
 
-/// Sends standard input of this process along.
-pub(super) fn send_stdin(to: &UnixStream) -> io::Result<()> {
-    let stdin = io::stdin();
-    let descriptors = [stdin.as_fd()];
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-    let mut message = SendAncillaryBuffer::new(&mut space);
-    message.push(SendAncillaryMessage::ScmRights(&descriptors));
-    // At least a byte goes with it.
-    sendmsg(to, &[IoSlice::new(b"\n")], &mut message, SendFlags::empty())?;
-    Ok(())
-}
-
-/// The other end of it.
-pub(super) fn receive_stdin(from: &UnixStream) -> io::Result<OwnedFd> {
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-    let mut message = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    recvmsg(from, &mut [IoSliceMut::new(&mut byte)], &mut message, RecvFlags::empty())?;
-    let received = message.drain().find_map(|received| match received {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
-    let stdin = received.ok_or_else(|| io::Error::other("the runner gave no standard input"))?;
-    // What is started is given it as its standard input, and under no other number.
-    rustix::io::fcntl_setfd(&stdin, rustix::io::FdFlags::CLOEXEC)?;
-    Ok(stdin)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,17 +169,5 @@ mod tests {
         assert_eq!(next_signal(&mut signals).await, 2);
         attached.ended(&gone(Some(Ended::Exit(0)), false));
         assert!(!attached.signal(15));
-    }
-
-    #[test]
-    fn standard_input_is_handed_over() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        send_stdin(&ours).unwrap();
-        let received = receive_stdin(&theirs).unwrap();
-        let of = |file: std::os::fd::BorrowedFd<'_>| {
-            let stat = rustix::fs::fstat(file).unwrap();
-            (stat.st_dev, stat.st_ino)
-        };
-        assert_eq!(of(received.as_fd()), of(io::stdin().as_fd()));
     }
 }

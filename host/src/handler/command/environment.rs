@@ -1,7 +1,7 @@
 //! The environment of a command.
 
 use super::super::secrets::is_withheld;
-use super::plan::KILL_SLACK;
+use crate::supervisor::KILL_SLACK;
 use chrono::{DateTime, SecondsFormat, Utc};
 use std::ffi::OsString;
 use std::time::Duration;

@@ -1,56 +1,37 @@
 //! Any program as a handler: started for each turn, and stopped before the leadership ends.
 //!
-//! ```text
-//! runner ── supervisor ── command ── whatever it starts
-//!    └──socket──┘
-//! ```
+//! Each run has a [supervisor](crate::supervisor), the parent of the command. The runner tells it each new end of the
+//! leadership. The supervisor asks the command to end (SIGTERM to its process group) a stop time before that, and kills the
+//! group (SIGKILL) shortly before it. It kills at once when the connection ends, because the turn or the runner is over. So
+//! a runner that is killed, or stands still, takes its work with it. The margin of the lease is not needed.
 //!
-//! Each turn has a supervisor, a process of the same program, which is the parent of the command. The
-//! runner tells it each new end of the leadership; the supervisor tells the command to end (SIGTERM to
-//! its process group) a while before it, kills the group (SIGKILL) shortly before it, and
-//! does so at once when the socket ends: because the turn is over, or the runner is. So a runner
-//! that is killed, or stands still, takes its work with it. The margin of the lease is not needed.
+//! When the supervisor is killed, the connection ends too: the runner kills the group, and the turn has trapped. On Linux
+//! the runner's own supervisor has adopted what left the group. The runner asks it to end that, and the turn is over when
+//! it has. Without such a supervisor, or without a complete list of its children, these processes go on.
 //!
-//! A supervisor that is killed is missed at once, since the socket ends then too: the runner kills the
-//! group, and the turn has trapped. On Linux the supervisor of the runner has adopted what left the group. The runner
-//! asks it to end that, and the turn is over when it has. Without such a supervisor, or without a complete list of its
-//! children, these processes go on.
-//!
-//! When both are killed in the same moment, and the command is not, the supervisor of the runner ends it, on
-//! Linux; where there is none, or it is killed too, nobody does. The kernel could (`PR_SET_PDEATHSIG`), but
-//! that is asked for between fork and exec: by unsafe code, or by one more program in between, with a way of
-//! its own to tell what cannot be started. And it would reach the command alone, not what that has started.
-//! Who kills so kills a whole cgroup, as systemd and container engines do.
+//! When runner and supervisor are killed in the same moment, and the command is not, the runner's supervisor ends it, on
+//! Linux. Where there is none, or it is killed too, nobody does. The kernel could (`PR_SET_PDEATHSIG`), but that is asked
+//! for between fork and exec: by unsafe code, or by one more program in between. And it would reach the command alone, not
+//! its descendants. Whoever kills so kills a whole cgroup, as systemd and container engines do.
 //!
 //! What the command leaves running when it ends is killed too: the turn is over when nothing of it
 //! runs any more.
 
 mod attached;
 mod environment;
-mod ignored;
-mod messages;
 mod outcome;
-mod plan;
 mod resolve;
 mod run;
-mod supervisor;
-mod terminal;
 
 pub use attached::{Attached, CommandEnd};
-pub use ignored::ignores;
-pub use messages::reread;
-pub use outcome::signal_name;
-pub use plan::{KILL_SLACK, STOP_TIME};
 pub use resolve::NotRunnable;
-pub use run::this_program;
-pub use supervisor::supervise;
-pub use terminal::reclaim_terminal;
 
 use super::lines::{HandlerLines, LineSink, Stream};
 use super::{BoxFuture, Handler, TurnEnd};
 use crate::clock::{Clock, shared};
 use crate::lease::Lease;
 use crate::lines::Lines;
+use crate::supervisor::{KILL_SLACK, Link, Program, Visibility, has_supervisor_main, visibility};
 use crate::trace_parent::TraceParent;
 use chrono::Utc;
 use environment::Variables;
@@ -58,25 +39,14 @@ use outcome::{Fate, turn_end};
 use run::Run;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure_core::Turn;
 use tokio::sync::{oneshot, watch};
 
-/// A program, and what it is started with.
-#[derive(Clone, Debug)]
-pub struct Program {
-    /// The file.
-    pub file: PathBuf,
-    /// What it is called, for itself.
-    pub name: OsString,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
-}
-
 /// What a command is given, beside its turns.
-pub struct Settings {
+pub struct CommandSettings {
     /// Variables of its own. It also sees those around, but none of the election's.
     pub env: Vec<(String, String)>,
     /// The time from SIGTERM to the end of the leadership, and from the time limit to SIGKILL.
@@ -86,12 +56,22 @@ pub struct Settings {
     pub output: LineSink,
     /// Whoever attaches it to this process's streams and signals, for one run.
     pub attached: Option<Arc<Attached>>,
-    /// None where no process adopts, and is sure to find, what a command leaves behind when its supervisor is killed.
-    pub end_orphans: Option<EndOrphans>,
+    /// The connection to this process's own supervisor, if it has one. That adopts what a command leaves behind when the
+    /// command's supervisor is killed.
+    pub supervisor: Option<Arc<Link>>,
 }
 
 /// Asks the parent of this process to kill the orphans that it adopted, and completes when none is left.
-pub type EndOrphans = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+type EndOrphans = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// None where the supervisor could never answer: the list of its children is not complete there.
+fn end_orphans(supervisor: Option<Arc<Link>>, visibility: Visibility) -> Option<EndOrphans> {
+    let link = supervisor.filter(|_| visibility == Visibility::All)?;
+    Some(Arc::new(move || {
+        let link = link.clone();
+        Box::pin(async move { link.end_orphans().await })
+    }))
+}
 
 /// A program that is run for each turn.
 pub struct CommandHandler {
@@ -102,6 +82,7 @@ pub struct CommandHandler {
     /// Whether something of a turn may still run.
     runs: watch::Sender<bool>,
     attached: Option<Arc<Attached>>,
+    /// None where nobody ends what a command leaves behind when its supervisor is killed.
     end_orphans: Option<EndOrphans>,
 }
 
@@ -113,9 +94,12 @@ impl CommandHandler {
     /// When it could not be started: none is named, it is not there, or may not be executed.
     pub fn new(
         command: &[OsString],
-        settings: Settings,
+        settings: CommandSettings,
         clock: &impl Clock,
     ) -> Result<Self, NotRunnable> {
+        if !has_supervisor_main() {
+            return Err(NotRunnable::NoSupervisor);
+        }
         let Some((name, arguments)) = command.split_first() else {
             return Err(NotRunnable::Missing);
         };
@@ -126,7 +110,8 @@ impl CommandHandler {
         let program = Program { file, name: name.clone(), arguments: arguments.to_vec() };
         let lines = HandlerLines::new(Some(settings.output.clone()), clock.reading());
         let runs = watch::Sender::new(false);
-        let Settings { stop_time, attached, end_orphans, .. } = settings;
+        let CommandSettings { stop_time, attached, supervisor, .. } = settings;
+        let end_orphans = end_orphans(supervisor, visibility());
         Ok(Self { program, variables, stop_time, lines, runs, attached, end_orphans })
     }
 
@@ -210,5 +195,21 @@ impl Handler for CommandHandler {
 impl fmt::Debug for CommandHandler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CommandHandler").field("file", &self.program.file).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orphans_are_ended_only_where_all_of_them_are_found() {
+        use Visibility::{All, ForeignProc, NoProc, Shown, Unlisted};
+        let link = || Some(Arc::new(Link::default()));
+        for visibility in [Shown, ForeignProc, NoProc, Unlisted] {
+            assert!(end_orphans(link(), visibility).is_none(), "{visibility:?}");
+        }
+        assert!(end_orphans(link(), All).is_some());
+        assert!(end_orphans(None, All).is_none());
     }
 }

@@ -1,8 +1,7 @@
 //! What the end of a command means for its turn.
 
 use super::super::TurnEnd;
-use super::messages::Gone;
-use crate::family::Ended;
+use crate::supervisor::{Ended, Gone, signal_name};
 
 /// What became of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,12 +38,6 @@ pub(super) fn turn_end(fate: Fate, last_words: &str) -> TurnEnd {
             failed(format!("killed by {}", signal_name(number)))
         }
     }
-}
-
-/// A signal as people call it.
-pub fn signal_name(number: i32) -> String {
-    let known = nix::sys::signal::Signal::try_from(number).ok();
-    known.map_or_else(|| format!("signal {number}"), |signal| signal.as_str().to_owned())
 }
 
 #[cfg(test)]

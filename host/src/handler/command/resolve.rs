@@ -17,6 +17,9 @@ pub enum NotRunnable {
     /// It is no file, or one without the permission to run it.
     #[error("this may not be executed")]
     NotExecutable,
+    /// `main` does not begin with [`supervisor_main`](crate::supervisor_main).
+    #[error("`tenure::supervisor_main()` is not the first statement of this program's `main`")]
+    NoSupervisor,
 }
 
 /// The file that `program` stands for: itself when it has a slash, else the first one of that name

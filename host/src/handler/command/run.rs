@@ -1,14 +1,12 @@
 //! The runner's side of one run of a command: what it tells the supervisor, and what it hears.
 
-use super::attached::{next_signal, send_stdin};
-use super::messages::{Gone, Order, Report};
+use super::EndOrphans;
+use super::attached::next_signal;
 use super::outcome::Fate;
-use super::plan::KILL_SLACK;
-use super::{EndOrphans, Program};
 use crate::clock::{BootClock, Clock as _, shared};
-use crate::family::{self, children_of};
 use crate::lease::Lease;
 use crate::lines::Lines;
+use crate::supervisor::{Gone, KILL_SLACK, Order, Program, Report, children_of, line, read, start};
 use nix::unistd::{self, getsid};
 use rustix::io::Errno;
 use rustix::process::{
@@ -17,17 +15,13 @@ use rustix::process::{
 };
 use std::convert::Infallible;
 use std::ffi::OsString;
-use std::io::{self, Write as _};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::io::Write as _;
 use std::time::Duration;
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
 };
 use tokio::net::UnixStream;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::select;
 use tokio::sync::{broadcast, oneshot};
 use tokio::task::JoinSet;
@@ -100,7 +94,15 @@ impl Run {
         let mut kept =
             Kept { lease, supervisor, group, told, last_chance, overdue, signals, end_orphans };
         let given = (self.program, self.variables);
-        let started = start(&given.0, &given.1, self.stop_time, self.limit, &kept.lease, attached);
+        let started = start(&given.0, &given.1, self.stop_time, attached);
+        // A command runs once its supervisor is told until when. Whatever fails before that, nothing runs.
+        let started = started.and_then(|(supervisor, mut socket)| {
+            let limit = self.limit.map(|limit| line(&Order::Limit(limit))).unwrap_or_default();
+            let bounds = limit + &line(&Order::Until(on_shared_clock(&kept.lease)));
+            // A new socket has room for it.
+            socket.write_all(bounds.as_bytes())?;
+            Ok((supervisor, UnixStream::from_std(socket)?))
+        });
         let (mut supervisor, socket) = match started {
             Ok(started) => started,
             Err(error) => return Fate::NotStarted(error.to_string()),
@@ -139,7 +141,7 @@ impl Kept {
             let at = self.lease.until();
             if at != self.told && unsent.is_empty() {
                 self.told = at;
-                unsent = family::line(&Order::Until(on_shared_clock(&self.lease))).into_bytes();
+                unsent = line(&Order::Until(on_shared_clock(&self.lease))).into_bytes();
             }
             let last_chance = match stopping {
                 true => self.last_chance,
@@ -148,7 +150,7 @@ impl Kept {
             select! {
                 biased;
                 report = reports.next_line() => {
-                    match report.ok().flatten().and_then(|line| family::read(&line)) {
+                    match report.ok().flatten().and_then(|line| read(&line)) {
                         Some(Report::Started(group)) => self.group = Pid::from_raw(group),
                         Some(Report::NotStarted(problem)) => {
                             return Some(Fate::NotStarted(problem));
@@ -168,7 +170,7 @@ impl Kept {
                 }
                 () = self.lease.moved_from(at), if !stopping => {}
                 number = next_signal(&mut self.signals), if !stopping => {
-                    unsent.extend_from_slice(family::line(&Order::Signal(number)).as_bytes());
+                    unsent.extend_from_slice(line(&Order::Signal(number)).as_bytes());
                 }
                 () = sleep_until(&clock, last_chance) => {
                     // Nobody has reaped it: the number is still its own.
@@ -253,60 +255,6 @@ fn on_shared_clock(lease: &Lease) -> Duration {
     match lease.remaining() {
         Duration::ZERO => Duration::ZERO,
         left => now.saturating_add(left),
-    }
-}
-
-/// Starts the supervisor. It starts the command when it hears up to when that may run, which is told last: whatever
-/// fails before, nothing runs.
-fn start(
-    program: &Program,
-    variables: &[(OsString, OsString)],
-    stop_time: Duration,
-    limit: Option<Duration>,
-    lease: &Lease,
-    attached: bool,
-) -> io::Result<(Child, UnixStream)> {
-    let (ours, theirs) = StdUnixStream::pair()?;
-    if attached {
-        send_stdin(&ours)?;
-    }
-    ours.set_nonblocking(true)?;
-    let mut first = ours.try_clone()?;
-    let ours = UnixStream::from_std(ours)?;
-    let output = || if attached { Stdio::inherit() } else { Stdio::piped() };
-    let supervisor = Command::new(this_program()?)
-        .arg0("tenure")
-        .arg("supervise")
-        .arg("--stop-time-ms")
-        .arg(stop_time.as_millis().to_string())
-        .args(attached.then_some("--attached"))
-        .arg("--name")
-        .arg(&program.name)
-        .arg("--")
-        .arg(&program.file)
-        .args(&program.arguments)
-        .env_clear()
-        .envs(variables.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(output())
-        .stderr(output())
-        .process_group(0)
-        .spawn()?;
-    // A new socket has room for it.
-    let limit = limit.map(|limit| family::line(&Order::Limit(limit))).unwrap_or_default();
-    first.write_all((limit + &family::line(&Order::Until(on_shared_clock(lease)))).as_bytes())?;
-    Ok((supervisor, ours))
-}
-
-/// The file that this process runs, even when another one has been put in its place since.
-///
-/// # Errors
-///
-/// When the system does not tell.
-pub fn this_program() -> io::Result<PathBuf> {
-    match cfg!(target_os = "linux") {
-        true => Ok("/proc/self/exe".into()),
-        false => std::env::current_exe(),
     }
 }
 

@@ -92,9 +92,10 @@ fn mix(text: &str) -> Result<Mix, String> {
 }
 
 fn main() -> Result<ExitCode> {
+    tenure::supervisor_main();
     // The candidates are this program too: it is the only one that is surely built.
     match std::env::args().nth(1).as_deref() {
-        Some("run" | "trigger" | "supervise") => return Ok(tenure_cli::main()),
+        Some("run" | "trigger") => return Ok(tenure_cli::main()),
         Some("baseline") => return baseline::main(),
         _ => {}
     }

@@ -77,7 +77,6 @@ fn each_command_has_a_page() {
     let first = tenure(&["man"], &[]).stdout;
     assert_eq!(first, std::fs::read(manual.path().join("tenure.1")).unwrap());
     assert!(pages(&manual).len() > 10);
-    assert!(!manual.path().join("tenure-supervise.1").exists());
     let output = tenure(&["man", "/proc/nowhere"], &[]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
 }

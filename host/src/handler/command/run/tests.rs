@@ -3,7 +3,9 @@
 use super::*;
 use rustix::process::test_kill_process;
 use std::os::unix::process::ExitStatusExt as _;
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
+use tokio::process::Command;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -21,7 +23,7 @@ fn kept(lease: &Lease, supervisor: Option<Pid>, group: Option<Pid>) -> Kept {
 /// What the runner makes of it when the supervisor goes on at last.
 async fn goes_on(mut supervisor: UnixStream, runner: impl Future<Output = Option<Fate>>) {
     let gone = Gone::default();
-    supervisor.write_all(family::line(&Report::Gone(gone)).as_bytes()).await.unwrap();
+    supervisor.write_all(line(&Report::Gone(gone)).as_bytes()).await.unwrap();
     // Killed from here, because its time was over.
     assert_eq!(runner.await, Some(Fate::Gone(Gone { told: true, ..gone })));
 }

@@ -1,9 +1,5 @@
 //! A process and all that it starts, as its supervisor sees it.
 //!
-//! A supervisor is a process of this program, and the parent of another one. There are two: that of `tenure
-//! run`, whose child runs the election, and that of each turn of a command, whose child is the command.
-//! Neither says that its child is gone before it has seen the end of everything that this has started.
-//!
 //! On Linux a supervisor adopts whatever loses its parent (it is a *subreaper*), so that it sees the end
 //! of all of them, of those that left the child's process group too; elsewhere only that group is seen.
 //!
@@ -11,17 +7,12 @@
 //! its children has only those that were there before. `/proc` may hide processes (`hidepid`), so what it shows can only
 //! prove that a process is there.
 
-mod children;
-
-pub use children::{Visibility, children_of, visibility};
-
-use children::Children;
+use super::children::{self, Children};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpgid, getpid, kill_process,
     kill_process_group, test_kill_process_group, wait, waitid,
 };
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::process::Command;
@@ -36,21 +27,16 @@ pub enum Ended {
     Signal(i32),
 }
 
-/// What a supervisor and its child tell each other, as a line with its end.
-pub fn line(message: &impl Serialize) -> String {
-    let mut line = serde_json::to_string(message).unwrap_or_default();
-    line.push('\n');
-    line
-}
-
-/// What such a line tells. None of what is no message: the other side may die while it writes one.
-pub fn read<M: DeserializeOwned>(line: &str) -> Option<M> {
-    serde_json::from_str(line).ok()
+/// Returns a signal as people call it.
+#[must_use]
+pub fn signal_name(number: i32) -> String {
+    let known = nix::sys::signal::Signal::try_from(number).ok();
+    known.map_or_else(|| format!("signal {number}"), |signal| signal.as_str().to_owned())
 }
 
 /// A running process and its descendants.
 #[derive(Debug)]
-pub struct Family {
+pub(super) struct ProcessTree {
     leader: Pid,
     /// How the leader ended. Its number is not its own any more then, only its group's.
     ended: Option<Ended>,
@@ -58,7 +44,7 @@ pub struct Family {
     strangers: Vec<Pid>,
 }
 
-impl Family {
+impl ProcessTree {
     /// Starts a process whose supervisor this process is; it should [adopt orphans](adopt_orphans). The process
     /// should lead a process group of its own where it may start others that the system does not tell of.
     ///
@@ -66,7 +52,7 @@ impl Family {
     ///
     /// When it could not be started.
     #[allow(clippy::zombie_processes, reason = "reaped together with all its descendants")]
-    pub fn start(command: &mut Command) -> io::Result<Self> {
+    pub(super) fn start(command: &mut Command) -> io::Result<Self> {
         let strangers = children::list(getpid())?.ids;
         let child = command.spawn()?;
         let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -75,35 +61,35 @@ impl Family {
     }
 
     /// The id of its process group, where it leads one.
-    pub(crate) fn group(&self) -> i32 {
+    pub(super) fn group(&self) -> i32 {
         self.leader.as_raw_nonzero().get()
     }
 
     /// How the process itself ended, if it has.
-    pub fn ended(&self) -> Option<Ended> {
+    pub(super) fn ended(&self) -> Option<Ended> {
         self.ended
     }
 
     /// Asks all of the group to end. Who is stopped must go on, or it does not hear that.
-    pub(crate) fn tell(&self) {
+    pub(super) fn tell(&self) {
         self.send(Signal::TERM);
         self.go_on();
     }
 
     /// All of the group that were stopped go on.
-    pub(crate) fn go_on(&self) {
+    pub(super) fn go_on(&self) {
         self.send(Signal::CONT);
     }
 
     /// The signal by which the process was stopped, once for each time.
-    pub(crate) fn stopped(&self) -> Option<i32> {
+    pub(super) fn stopped(&self) -> Option<i32> {
         let look = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
         let stopped = self.ended.is_none().then(|| waitid(WaitId::Pid(self.leader), look));
         stopped?.ok()??.stopping_signal()
     }
 
     /// Hands a signal on to the process alone, unless it has ended.
-    pub fn signal(&self, number: i32) {
+    pub(super) fn signal(&self, number: i32) {
         // Taken from a handler: one that this system has.
         if let (None, Some(signal)) = (self.ended, Signal::from_named_raw(number)) {
             let _ = kill_process(self.leader, signal);
@@ -111,14 +97,14 @@ impl Family {
     }
 
     /// Hands a signal on to all of the group, as a terminal does.
-    pub(crate) fn signal_all(&self, number: i32) {
+    pub(super) fn signal_all(&self, number: i32) {
         if let Some(signal) = Signal::from_named_raw(number) {
             self.send(signal);
         }
     }
 
     /// Kills all of the group at once. None of it can start anything that survives this.
-    pub(crate) fn kill(&self) {
+    pub(super) fn kill(&self) {
         self.send(Signal::KILL);
     }
 
@@ -136,7 +122,7 @@ impl Family {
     }
 
     /// Whether nothing of it runs any more. What the process leaves behind when it ends is killed here.
-    pub fn is_gone(&mut self) -> bool {
+    pub(super) fn is_gone(&mut self) -> bool {
         if self.ended.is_none() {
             // Looked at before it is reaped: until then the number of the group is nobody else's.
             let over = self.leader_is_over();
@@ -159,7 +145,7 @@ impl Family {
 
     /// Kills the processes that lost their parent and were adopted by this one. Returns true if there was none; false also
     /// if that cannot be known. [`is_gone`](Self::is_gone) reaps what was killed, whose children are adopted then.
-    pub fn end_adopted(&self) -> bool {
+    pub(super) fn end_adopted(&self) -> bool {
         let adopted = self.adopted();
         adopted.iter().flat_map(|adopted| &adopted.ids).for_each(|child| kill(*child));
         adopted.is_ok_and(|adopted| adopted.complete && adopted.ids.is_empty())
@@ -207,7 +193,7 @@ fn end_of(status: WaitStatus) -> Ended {
 /// # Errors
 ///
 /// When the system refuses it: who leaves a process group is not seen then.
-pub fn adopt_orphans() -> io::Result<()> {
+pub(super) fn adopt_orphans() -> io::Result<()> {
     // Any id but none means yes.
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
@@ -233,10 +219,10 @@ mod tests {
         let mut other = Command::new("cat").stdin(Stdio::piped()).process_group(0).spawn().unwrap();
         let leader = Pid::from_raw(other.id().try_into().unwrap()).unwrap();
         let (ended, strangers) = (Some(Ended::Exit(0)), Vec::new());
-        let family = Family { leader, ended, strangers };
-        family.tell();
-        family.kill();
-        family.signal(Signal::KILL.as_raw());
+        let tree = ProcessTree { leader, ended, strangers };
+        tree.tell();
+        tree.kill();
+        tree.signal(Signal::KILL.as_raw());
         // It ends by itself, at the end of its input.
         drop(other.stdin.take());
         assert!(other.wait().unwrap().success());

@@ -1,33 +1,125 @@
-//! The process between the runner and a command: it starts the command, and ends it in time even
-//! when the runner does not live to do so, or stands still.
+//! The supervisor of one command: it starts the command, and stops it in time even when the runner is dead or stands still.
 //!
-//! It is the parent, so no command runs without it: a runner that is killed before the supervisor has
-//! started the command leaves an end of stream behind, and the command is killed as soon as it is
-//! there, if not before. It sees the end of
-//! the command and of whatever lost its parent, and alone knows for sure that a number still means
-//! them. It is in a process group of its own: neither what a terminal sends to the runner's nor what
-//! the command sends to its own reaches it; what is sent to each process of a service does, and is
-//! ignored.
+//! It is the parent of the command, so no command runs without it. If the runner is killed before the command was
+//! started, the connection ends, and the command is killed as soon as it is there, if not before. The supervisor sees
+//! the end of the command and of whatever lost its parent, and alone knows for sure that a process id still means them.
+//!
+//! It is in a process group of its own: signals of a terminal to the runner's group do not reach it, nor do signals of the
+//! command to its own group. Signals to each process of a service do, and are ignored.
 
-use super::Program;
-use super::attached::receive_stdin;
+use super::connection::{self, line, this_program};
 use super::ignored::ignores;
 use super::messages::{Gone, Order, Report};
 use super::plan::{Act, Bounds, due};
 use super::terminal::Foreground;
+use super::tree::{ProcessTree, adopt_orphans};
 use crate::clock::shared;
-use crate::family::{Family, adopt_orphans, line};
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
-use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::{Child, Command as TokioCommand};
+use tokio::runtime::Builder;
 use tokio::select;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The first argument of a command's supervisor. The others: the stop time in milliseconds, whether it is attached, the
+/// command's own name, its file, and its arguments.
+const SUPERVISE: &str = "--tenure-supervise";
+const ATTACHED: &str = "attached";
+const DETACHED: &str = "detached";
+
+/// True once [`supervisor_main`] was called.
+static SUPERVISES: AtomicBool = AtomicBool::new(false);
+
+/// A program, and what it is started with.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    /// The file.
+    pub file: PathBuf,
+    /// What it is called, for itself.
+    pub name: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+/// Supervises a command, if this process was started for that; it does not return then.
+///
+/// Call it as the first statement of the `main` of each program that runs commands in its turns
+/// ([`CommandHandler`](crate::handler::CommandHandler)): the supervisor of a command is another process of the same program.
+pub fn supervisor_main() {
+    SUPERVISES.store(true, Ordering::Relaxed);
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_none_or(|first| first != SUPERVISE) {
+        return;
+    }
+    // Else lists of processes would call it `exe`.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::set_name(c"tenure");
+    let ended = read_arguments(words).and_then(|(program, stop_time, attached)| {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(supervise(&program, stop_time, attached))
+    });
+    if let Err(error) = &ended {
+        eprintln!("tenure: the command could not be supervised: {error}");
+    }
+    std::process::exit(i32::from(ended.is_err()));
+}
+
+/// Returns true if the `main` of this program [can supervise](supervisor_main).
+pub(crate) fn has_supervisor_main() -> bool {
+    SUPERVISES.load(Ordering::Relaxed)
+}
+
+/// Starts the supervisor of a command with this environment. It starts the command when it is told until when that may run.
+pub(crate) fn start(
+    program: &Program,
+    variables: &[(OsString, OsString)],
+    stop_time: Duration,
+    attached: bool,
+) -> io::Result<(Child, StdUnixStream)> {
+    let (ours, theirs) = connection::pair(attached)?;
+    let output = || if attached { Stdio::inherit() } else { Stdio::piped() };
+    let supervisor = TokioCommand::new(this_program()?)
+        .arg0("tenure")
+        .args([SUPERVISE, &stop_time.as_millis().to_string()])
+        .arg(if attached { ATTACHED } else { DETACHED })
+        .arg(&program.name)
+        .arg(&program.file)
+        .args(&program.arguments)
+        .env_clear()
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .stdin(theirs)
+        .stdout(output())
+        .stderr(output())
+        .process_group(0)
+        .spawn()?;
+    Ok((supervisor, ours))
+}
+
+fn read_arguments(
+    mut words: impl Iterator<Item = OsString>,
+) -> io::Result<(Program, Duration, bool)> {
+    let mut read = || {
+        let stop_time = words.next()?.to_str()?.parse().ok()?;
+        let attached = match words.next()?.to_str()? {
+            ATTACHED => true,
+            DETACHED => false,
+            _ => return None,
+        };
+        let (name, file) = (words.next()?, words.next()?.into());
+        let program = Program { file, name, arguments: words.by_ref().collect() };
+        Some((program, Duration::from_millis(stop_time), attached))
+    };
+    read().ok_or_else(|| io::Error::other("its arguments are not those of a supervisor"))
+}
 
 /// How often it is looked whether a group is gone whose last members are not this process's children.
 const LOOK: Duration = Duration::from_millis(10);
@@ -35,17 +127,20 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How often it is looked whether a command that waits for the terminal can be given it.
 const RETURN: Duration = Duration::from_millis(200);
 
-/// Watches over one run of `program`. Standard input is the runner's socket; see
-/// `messages`. One that is `attached` has the runner's standard input, and its terminal.
+/// Supervises one run of `program`. One that is `attached` has the runner's standard input, and its terminal.
 ///
 /// # Errors
 ///
-/// When standard input is no socket, or signals cannot be handled; nothing was started then.
-pub async fn supervise(program: &Program, stop_time: Duration, attached: bool) -> io::Result<()> {
+/// Standard input is no socket, or signals cannot be handled. Nothing was started then.
+async fn supervise(program: &Program, stop_time: Duration, attached: bool) -> io::Result<()> {
     let _forgotten = forget()?;
     let mut deaths = signal(SignalKind::child())?;
-    let socket = StdUnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let input = if attached { Some(receive_stdin(&socket)?) } else { None };
+    let (socket, input) = if attached {
+        let (socket, stdin) = connection::inherited_with_stdin()?;
+        (socket, Some(stdin))
+    } else {
+        (connection::inherited()?, None)
+    };
     let reads = input.as_ref().is_some_and(|input| input.is_terminal());
     let alone = reads && io::stdout().is_terminal();
     let input = input.map_or_else(Stdio::null, Stdio::from);
@@ -60,16 +155,16 @@ pub async fn supervise(program: &Program, stop_time: Duration, attached: bool) -
         return Ok(());
     }
     // The end of processes that leave the group could not be seen otherwise.
-    let started = adopt_orphans().and_then(|()| Family::start(&mut command(program, input)));
-    let mut family = match started {
-        Ok(family) => family,
+    let started = adopt_orphans().and_then(|()| ProcessTree::start(&mut command(program, input)));
+    let mut tree = match started {
+        Ok(tree) => tree,
         Err(error) => {
             runner.tell(&Report::NotStarted(error.to_string())).await;
             return Ok(());
         }
     };
-    let mut foreground = attached.then(|| Foreground::of(&family, alone));
-    runner.tell(&Report::Started(family.group())).await;
+    let mut foreground = attached.then(|| Foreground::of(&tree, alone));
+    runner.tell(&Report::Started(tree.group())).await;
     let (mut told, mut killed, mut alone) = (None, false, false);
     loop {
         let now = shared::now();
@@ -80,38 +175,38 @@ pub async fn supervise(program: &Program, stop_time: Duration, attached: bool) -
         let wake = match act {
             Act::Wait(at) => at,
             Act::Terminate => {
-                family.tell();
+                tree.tell();
                 told = Some(now);
                 continue;
             }
             Act::Kill => {
-                family.kill();
+                tree.kill();
                 killed = true;
                 told = told.or(Some(now));
                 continue;
             }
         };
-        if family.is_gone() {
+        if tree.is_gone() {
             break;
         }
         if let Some(foreground) = &mut foreground {
-            foreground.keep_going(&family);
+            foreground.keep_going(&tree);
         }
         let waits = foreground.as_ref().is_some_and(Foreground::is_wanted);
-        let ending = killed || family.ended().is_some();
+        let ending = killed || tree.ended().is_some();
         select! {
             biased;
             order = runner.order(), if !alone => match order {
                 Some(Order::Until(at)) => bounds.until = at,
                 Some(Order::Limit(at)) => bounds.limit = Some(at),
                 Some(Order::Signal(number)) => match &mut foreground {
-                    Some(foreground) => foreground.signal(number, &family),
-                    None => family.signal(number),
+                    Some(foreground) => foreground.signal(number, &tree),
+                    None => tree.signal(number),
                 },
                 // It ended, or it wants the command to: at once.
                 None => {
                     alone = true;
-                    family.kill();
+                    tree.kill();
                     killed = true;
                 }
             },
@@ -124,7 +219,7 @@ pub async fn supervise(program: &Program, stop_time: Duration, attached: bool) -
     // Before anybody hears of the end.
     drop(foreground);
     let timed_out = told.is_some_and(|told| bounds.is_over_time(told));
-    let gone = Gone { ended: family.ended(), told: told.is_some(), timed_out };
+    let gone = Gone { ended: tree.ended(), told: told.is_some(), timed_out };
     runner.tell(&Report::Gone(gone)).await;
     Ok(())
 }
@@ -158,9 +253,7 @@ struct Runner {
 }
 
 impl Runner {
-    /// Not passed on: what is started is given other standard input, and this copy closes itself.
     fn on(socket: StdUnixStream) -> io::Result<Self> {
-        socket.set_nonblocking(true)?;
         let (messages, ear) = UnixStream::from_std(socket)?.into_split();
         Ok(Self { messages: BufReader::new(messages).lines(), ear })
     }

@@ -5,7 +5,7 @@
 //! and writes to a terminal alone. In a pipeline it shares the terminal with others, who would be stopped when they
 //! read it: there it is put into the foreground only once it was stopped for want of that.
 
-use crate::family::Family;
+use super::tree::ProcessTree;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal as Number};
 use nix::unistd::{getpgid, getpgrp, getppid};
 use rustix::io::Errno;
@@ -29,21 +29,21 @@ pub(super) struct Foreground {
 
 impl Foreground {
     /// Of a command that was just started. One that is `alone` on the terminal is given it.
-    pub(super) fn of(family: &Family, alone: bool) -> Self {
+    pub(super) fn of(tree: &ProcessTree, alone: bool) -> Self {
         let mut this = Self { terminal: None, stopped: None };
         if alone {
-            this.give(family);
+            this.give(tree);
         }
         this
     }
 
     /// A command that was stopped by the terminal goes on as soon as it can be given that. One that has it goes on
     /// after Ctrl-Z too: it would keep the lock, and the shell does not know that it stands still.
-    pub(super) fn keep_going(&mut self, family: &Family) {
-        self.stopped = family.stopped().or(self.stopped);
+    pub(super) fn keep_going(&mut self, tree: &ProcessTree) {
+        self.stopped = tree.stopped().or(self.stopped);
         let from_keyboard = self.terminal.is_some() && self.was_stopped_by(&[Signal::TSTP]);
         if from_keyboard || self.is_wanted() {
-            self.give(family);
+            self.give(tree);
         }
     }
 
@@ -54,17 +54,17 @@ impl Foreground {
     }
 
     /// Hands a signal on to the command.
-    pub(super) fn signal(&mut self, number: i32, family: &Family) {
+    pub(super) fn signal(&mut self, number: i32, tree: &ProcessTree) {
         let is = |signal: &Signal| signal.as_raw() == number;
-        self.keep_going(family);
+        self.keep_going(tree);
         match () {
             () if is(&Signal::CONT) => {}
             // A shell that runs a script leaves these to what it runs.
-            () if FROM_KEYBOARD.iter().any(is) => family.signal_all(number),
-            () => family.signal(number),
+            () if FROM_KEYBOARD.iter().any(is) => tree.signal_all(number),
+            () => tree.signal(number),
         }
         if is(&Signal::CONT) || (self.stopped.is_some() && ENDING.iter().any(is)) {
-            self.go_on(family);
+            self.go_on(tree);
         }
     }
 
@@ -73,20 +73,20 @@ impl Foreground {
     }
 
     /// Puts the command into the foreground, unless somebody else is there. It may have been stopped before.
-    fn give(&mut self, family: &Family) {
-        let Some(group) = Pid::from_raw(family.group()) else { return };
+    fn give(&mut self, tree: &ProcessTree) {
+        let Some(group) = Pid::from_raw(tree.group()) else { return };
         let Some(terminal) = self.terminal.take().or_else(Terminal::of_runner) else { return };
         let ours = [terminal.runners, group];
         if tcgetpgrp(&terminal.file).is_ok_and(|foreground| ours.contains(&foreground)) {
             put(&terminal.file, group);
-            self.go_on(family);
+            self.go_on(tree);
         }
         self.terminal = Some(terminal);
     }
 
-    fn go_on(&mut self, family: &Family) {
+    fn go_on(&mut self, tree: &ProcessTree) {
         self.stopped = None;
-        family.go_on();
+        tree.go_on();
     }
 }
 

@@ -1,28 +1,30 @@
-//! The runner's end: what its supervisor is to know is told here, and nobody ever waits for that.
+//! The runner's end of the connection to its own supervisor. Nobody waits for what is told here.
 
-use super::message::{Message, Of, Will};
-use crate::log::{Style, Whose};
+use super::connection::{inherited_with_stdin, line, read};
+use super::messages::{Subject, ToSupervisor, Will};
+use super::runner::Candidate;
+use crate::clock::shared::now;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
-use std::fs::File;
 use std::io;
+use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
-use tenure::program::supervisor::{line, now, read};
 use tenure_core::{Report, Request, Role};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, watch};
 
-/// Has the supervisor read the pipe at once. Whoever does not know it ignores it.
+/// Has the supervisor read the socket at once. A process that does not know it ignores it.
 pub(super) const BELL: Signal = Signal::URG;
 
-/// How often it is looked whether the supervisor is there. macOS does not tell of the end of a pipe where nothing else is
-/// waited for.
+/// How often it is looked whether the supervisor is there. macOS does not tell of the end of a connection where nothing else
+/// is waited for.
 const LOOK: Option<Timespec> = match cfg!(target_os = "linux") {
     true => None,
     false => Some(Timespec { tv_sec: 0, tv_nsec: 200_000_000 }),
@@ -33,82 +35,83 @@ const NOTIFICATIONS: usize = 64;
 
 /// A runner that has a supervisor, from its first moment on.
 #[derive(Debug)]
-pub(crate) struct Supervised {
+pub struct Supervised {
     supervisor: Pid,
-    /// The runner's ends of the pipes, by which they can be opened anew.
-    pipe: String,
-    answers: String,
+    socket: StdUnixStream,
 }
 
 impl Supervised {
-    /// By what the supervisor said. From here on this process does not outlive it.
-    pub(super) fn read(told: &str) -> Result<Self, String> {
-        let numbers = told.split(':').map(|number| number.parse::<i32>().ok());
-        let parsed = match numbers.collect::<Option<Vec<_>>>().as_deref() {
-            Some([supervisor, pipe, answers]) if *supervisor > 0 => {
-                Pid::from_raw(*supervisor).map(|supervisor| (supervisor, *pipe, *answers))
-            }
-            _ => None,
+    /// Connects this process with its supervisor, by the word that [`supervise_runner`](super::supervise_runner) gave it. It gets its
+    /// real standard input then, and does not outlive the supervisor.
+    ///
+    /// # Errors
+    ///
+    /// It has no supervisor, and why, for people.
+    pub fn connect(word: &str) -> Result<Self, String> {
+        let supervisor = word.parse().ok().filter(|id| *id > 0).and_then(Pid::from_raw);
+        let supervisor = supervisor.ok_or("the supervisor gave no process id")?;
+        let connect = || {
+            let (socket, stdin) = inherited_with_stdin()?;
+            rustix::stdio::dup2_stdin(&stdin)?;
+            let this = Self { supervisor, socket };
+            this.die_with_it()?;
+            Ok(this)
         };
-        let (supervisor, pipe, answers) = parsed.ok_or("the supervisor gave no address")?;
-        let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
-        let [pipe, answers] = [pipe, answers].map(|number| format!("{folder}/{number}"));
-        let this = Self { supervisor, pipe, answers };
-        this.die_with_it().map_err(|error| format!("the supervisor cannot be reached: {error}"))?;
-        Ok(this)
+        connect().map_err(|error: io::Error| format!("the supervisor cannot be reached: {error}"))
     }
 
     /// The work dies with this process, as it would if it had been killed itself; the lease runs out.
     fn die_with_it(&self) -> io::Result<()> {
-        // Also when it stands still, and where no pipe can be opened.
+        // Also when it stands still, and where no thread can be started.
         #[cfg(target_os = "linux")]
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid() != Some(self.supervisor) {
             die();
         }
-        let pipe = File::options().write(true).open(&self.pipe)?;
-        let supervisor = self.supervisor;
+        let (socket, supervisor) = (self.socket.try_clone()?, self.supervisor);
         thread::Builder::new().name("tenure-parent".to_owned()).spawn(move || {
-            wait_for_hang_up(&pipe, supervisor);
+            wait_for_hang_up(&socket, supervisor);
             die();
         })?;
         Ok(())
     }
 
-    /// The number of the process that a service manager knows.
-    pub(crate) fn supervisor(&self) -> u32 {
+    /// Returns the id of the process that a service manager knows.
+    #[must_use]
+    pub fn supervisor(&self) -> u32 {
         self.supervisor.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Tells the supervisor how to write the log.
-    pub(crate) fn link(&self, style: Style) -> Result<Arc<Link>, String> {
-        // It is not to block, which some systems do not heed where a descriptor is opened by its number.
-        let pipe = File::options().write(true).open(&self.pipe).and_then(Sender::from_file);
-        let answers = File::open(&self.answers).and_then(Receiver::from_file);
+    /// Opens the connection. The supervisor returns `begun` when the runner has died.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses it; why, for people.
+    pub fn link(&self, begun: String) -> Result<Arc<Link>, String> {
+        let socket = self.socket.try_clone().and_then(UnixStream::from_std);
         let unreachable = |error| format!("the supervisor cannot be reached: {error}");
-        let (pipe, answers) = (pipe.map_err(unreachable)?, answers.map_err(unreachable)?);
+        let (answers, messages) = socket.map_err(unreachable)?.into_split();
         let link = Arc::new(Link::default());
-        let Style { format, output, .. } = style;
-        link.waiting().lines.push_back(line(&Message::Log { format, output }));
+        link.waiting().lines.push_back(line(&ToSupervisor::Begin(begun)));
         let supervisor = self.supervisor;
         // Of no effect on one that does not listen.
         let ring = move || {
             let _ = kill_process(supervisor, BELL);
         };
-        tokio::spawn(link.clone().deliver(pipe, ring));
+        tokio::spawn(link.clone().deliver(messages, ring));
         tokio::spawn(link.clone().hear(answers));
         Ok(link)
     }
 }
 
 /// Writes all of it. Rings when there is no room, since the supervisor takes its time to read.
-async fn write(pipe: &Sender, mut bytes: &[u8], ring: &impl Fn()) -> io::Result<()> {
+async fn write(messages: &OwnedWriteHalf, mut bytes: &[u8], ring: &impl Fn()) -> io::Result<()> {
     while !bytes.is_empty() {
-        match pipe.try_write(bytes) {
+        match messages.try_write(bytes) {
             Ok(written) => bytes = &bytes[written..],
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 ring();
-                pipe.writable().await?;
+                messages.writable().await?;
             }
             Err(error) => return Err(error),
         }
@@ -116,10 +119,10 @@ async fn write(pipe: &Sender, mut bytes: &[u8], ring: &impl Fn()) -> io::Result<
     Ok(())
 }
 
-/// Until nobody has the other end of the pipe any more, or the parent is another one.
-fn wait_for_hang_up(pipe: &File, parent: Pid) {
+/// Returns when nobody has the other end of the connection any more, or the parent is another process.
+fn wait_for_hang_up(socket: &StdUnixStream, parent: Pid) {
     loop {
-        match poll(&mut [PollFd::new(pipe, PollFlags::empty())], LOOK.as_ref()) {
+        match poll(&mut [PollFd::new(socket, PollFlags::empty())], LOOK.as_ref()) {
             Ok(0) | Err(Errno::INTR | Errno::AGAIN) if getppid() == Some(parent) => {}
             _ => return,
         }
@@ -130,10 +133,10 @@ fn die() {
     let _ = kill_process(getpid(), Signal::KILL);
 }
 
-/// The way to the supervisor. What waits to be told is bounded: of the wills of a candidate only the newest is
+/// The connection to the runner's supervisor. What waits to be told is bounded: of the wills of a candidate only the newest is
 /// kept.
 #[derive(Default)]
-pub(crate) struct Link {
+pub struct Link {
     waiting: Mutex<Waiting>,
     news: Notify,
     /// The exit code was told, and all before it.
@@ -148,8 +151,8 @@ struct Waiting {
     /// So many candidates were there.
     numbers: usize,
     /// Those that came and went.
-    candidates: BTreeMap<usize, Option<Whose>>,
-    wills: BTreeMap<Of, Option<Will>>,
+    candidates: BTreeMap<usize, Option<Candidate>>,
+    wills: BTreeMap<Subject, Option<Will>>,
     /// Requests to end adopted processes, so far.
     orphan_requests: u64,
     /// The newest of them is to be sent.
@@ -174,16 +177,16 @@ enum Urgency {
 impl Waiting {
     fn next(&mut self) -> Option<(String, Urgency)> {
         if std::mem::take(&mut self.end_orphans) {
-            return Some((line(&Message::EndOrphans(self.orphan_requests)), Urgency::Now));
+            return Some((line(&ToSupervisor::EndOrphans(self.orphan_requests)), Urgency::Now));
         }
         let before = self.next_before().map(|line| (line, Urgency::Later));
-        let exit = || Some((line(&Message::Exit(self.exit.take()?)), Urgency::Last));
+        let exit = || Some((line(&ToSupervisor::Exit(self.exit.take()?)), Urgency::Last));
         before.or_else(exit)
     }
 
     fn next_before(&mut self) -> Option<String> {
-        let line_of = |(of, whose)| line(&Message::Candidate { of, whose });
-        let will = |(of, will)| line(&Message::Will { of, will });
+        let line_of = |(number, candidate)| line(&ToSupervisor::Candidate { number, candidate });
+        let will = |(subject, will)| line(&ToSupervisor::Will { subject, will });
         // A candidate is known before its will.
         let next = self.lines.pop_front().or_else(|| self.candidates.pop_first().map(line_of));
         next.or_else(|| self.wills.pop_first().map(will))
@@ -220,28 +223,28 @@ impl Link {
     }
 
     /// Makes a candidate known. By its number it is meant from now on.
-    pub(crate) fn add(&self, whose: Whose) -> usize {
+    pub fn add(&self, candidate: Candidate) -> usize {
         self.change(|waiting| {
-            let of = waiting.numbers;
+            let number = waiting.numbers;
             waiting.numbers += 1;
-            waiting.candidates.insert(of, Some(whose));
-            of
+            waiting.candidates.insert(number, Some(candidate));
+            number
         })
     }
 
     /// Has a candidate forgotten that has left.
-    pub(crate) fn remove(&self, of: usize) {
+    pub fn remove(&self, number: usize) {
         self.change(|waiting| {
-            waiting.holders.remove(&of);
-            waiting.wills.remove(&Of::Candidate(of));
-            waiting.candidates.insert(of, None);
+            waiting.holders.remove(&number);
+            waiting.wills.remove(&Subject::Lease(number));
+            waiting.candidates.insert(number, None);
         });
     }
 
     /// Takes what the report of a step, `ago`, says of the last will of the candidate of that number.
-    pub(crate) fn stepped(
+    pub fn stepped(
         &self,
-        of: usize,
+        number: usize,
         report: &Report,
         ago: Duration,
         ca_file: Option<&OsString>,
@@ -249,32 +252,27 @@ impl Link {
         let mut waiting = self.waiting();
         let will = match (&report.role, &report.last_will) {
             (Role::Leading(leadership), Some(will)) => {
-                waiting.holders.insert(of);
+                waiting.holders.insert(number);
                 Some(Will::new(Some(leadership.term), will, ago, ca_file))
             }
             // The one from before holds.
             (Role::Leading(_), None) => return,
-            _ if waiting.holders.remove(&of) => None,
+            _ if waiting.holders.remove(&number) => None,
             _ => return,
         };
-        waiting.wills.insert(Of::Candidate(of), will);
+        waiting.wills.insert(Subject::Lease(number), will);
         drop(waiting);
         self.news.notify_one();
     }
 
     /// Takes the last will of this process as a member for shares of that election; none: the one before is void.
-    pub(crate) fn signed(
-        &self,
-        election: &str,
-        will: Option<&Request>,
-        ca_file: Option<&OsString>,
-    ) {
+    pub fn signed(&self, election: &str, will: Option<&Request>, ca_file: Option<&OsString>) {
         let will = will.map(|will| Will::new(None, will, Duration::ZERO, ca_file));
-        self.change(|waiting| waiting.wills.insert(Of::Sign(election.to_owned()), will));
+        self.change(|waiting| waiting.wills.insert(Subject::Sign(election.to_owned()), will));
     }
 
     /// Asks the supervisor to kill the processes that it adopted, and waits until none is left.
-    pub(crate) async fn end_orphans(&self) {
+    pub async fn end_orphans(&self) {
         let number = self.change(|waiting| {
             waiting.orphan_requests += 1;
             waiting.end_orphans = true;
@@ -285,7 +283,7 @@ impl Link {
     }
 
     /// Takes the supervisor's answers.
-    async fn hear(self: Arc<Self>, answers: Receiver) {
+    async fn hear(self: Arc<Self>, answers: OwnedReadHalf) {
         let mut answers = BufReader::new(answers).lines();
         while let Ok(Some(answer)) = answers.next_line().await {
             if let Some(number) = read(&answer) {
@@ -295,29 +293,29 @@ impl Link {
     }
 
     /// Has the supervisor tell the service manager something.
-    pub(crate) fn notify(&self, message: String) {
+    pub fn notify(&self, message: String) {
         self.change(|waiting| {
             // Nobody reads: what is told now is newer.
             if waiting.lines.len() == NOTIFICATIONS {
                 waiting.lines.remove(1);
             }
-            waiting.lines.push_back(line(&Message::Notify(message)));
+            waiting.lines.push_back(line(&ToSupervisor::Notify(message)));
         });
     }
 
     /// Tells the exit code of this program, whatever becomes of this process.
-    pub(crate) fn exit(&self, code: u8) {
+    pub fn exit(&self, code: u8) {
         self.change(|waiting| waiting.exit = Some(code));
     }
 
     /// Completes when that is told. Call it once.
-    pub(crate) async fn delivered(&self) {
+    pub async fn delivered(&self) {
         self.delivered.notified().await;
     }
 
-    async fn deliver(self: Arc<Self>, pipe: Sender, ring: impl Fn()) {
+    async fn deliver(self: Arc<Self>, messages: OwnedWriteHalf, ring: impl Fn()) {
         // Until then it is not known to have room.
-        if pipe.writable().await.is_err() {
+        if messages.writable().await.is_err() {
             return;
         }
         loop {
@@ -326,7 +324,7 @@ impl Link {
                 self.news.notified().await;
                 continue;
             };
-            if write(&pipe, line.as_bytes(), &ring).await.is_err() {
+            if write(&messages, line.as_bytes(), &ring).await.is_err() {
                 return;
             }
             match urgency {
@@ -366,11 +364,11 @@ mod tests {
     }
 
     /// What the supervisor is told next of whom: the address in the will.
-    fn next(link: &Link) -> Option<(Of, Option<String>)> {
+    fn next(link: &Link) -> Option<(Subject, Option<String>)> {
         let (line, _) = link.waiting().next()?;
         match read(line.trim_end()) {
-            Some(Message::Will { of, will }) => {
-                Some((of, will.map(|will| will.request.url.clone())))
+            Some(ToSupervisor::Will { subject, will }) => {
+                Some((subject, will.map(|will| will.request.url.clone())))
             }
             _ => panic!("no will"),
         }
@@ -385,7 +383,7 @@ mod tests {
         step(0, leading(), Some("http://one"));
         step(1, leading(), Some("http://other"));
         step(0, leading(), Some("http://two"));
-        let own = Of::Candidate;
+        let own = Subject::Lease;
         assert_eq!(next(&link), Some((own(0), Some("http://two".into()))));
         assert_eq!(next(&link), Some((own(1), Some("http://other".into()))));
         step(0, leading(), None);
@@ -398,13 +396,13 @@ mod tests {
 
     #[test]
     fn the_newest_will_of_a_sign_is_told_first() {
-        let (link, of) = (Link::default(), Of::Sign("jobs/orders".into()));
+        let (link, of) = (Link::default(), Subject::Sign("jobs/orders".into()));
         link.stepped(0, &report(leading(), Some("http://lease")), Duration::ZERO, None);
         for url in ["http://one", "http://two"] {
             link.signed("jobs/orders", Some(&request(url)), None);
         }
         assert_eq!(next(&link), Some((of.clone(), Some("http://two".into()))));
-        assert_eq!(next(&link), Some((Of::Candidate(0), Some("http://lease".into()))));
+        assert_eq!(next(&link), Some((Subject::Lease(0), Some("http://lease".into()))));
         link.signed("jobs/orders", None, None);
         assert_eq!(next(&link), Some((of, None)));
         assert_eq!(next(&link), None);
@@ -416,12 +414,14 @@ mod tests {
         let known = |link: &Link| {
             let (line, _) = link.waiting().next()?;
             match read(line.trim_end()) {
-                Some(Message::Candidate { of, whose }) => Some((of, whose.map(|w| w.election))),
+                Some(ToSupervisor::Candidate { number, candidate }) => {
+                    Some((number, candidate.map(|candidate| candidate.election)))
+                }
                 _ => None,
             }
         };
-        let whose = |election: &str| Whose { election: election.into(), candidate: "ada".into() };
-        let (first, second) = (link.add(whose("jobs/a")), link.add(whose("jobs/b")));
+        let of = |election: &str| Candidate { election: election.into(), name: "ada".into() };
+        let (first, second) = (link.add(of("jobs/a")), link.add(of("jobs/b")));
         link.stepped(first, &report(leading(), Some("http://one")), ago, None);
         assert_eq!(known(&link), Some((first, Some("jobs/a".into()))));
         assert_eq!(known(&link), Some((second, Some("jobs/b".into()))));
@@ -429,7 +429,7 @@ mod tests {
         assert_eq!(known(&link), Some((first, None)), "and no will");
         assert!(link.waiting().next().is_none());
         // Nobody takes the number of one that went.
-        assert!(link.add(whose("jobs/a")) > second);
+        assert!(link.add(of("jobs/a")) > second);
     }
 
     #[test]
@@ -437,7 +437,7 @@ mod tests {
         let link = Link::default();
         let before = now();
         link.stepped(0, &report(leading(), Some("http://a")), Duration::from_secs(5), None);
-        let Some(Some(will)) = link.waiting().wills.remove(&Of::Candidate(0)) else {
+        let Some(Some(will)) = link.waiting().wills.remove(&Subject::Lease(0)) else {
             panic!("no will")
         };
         let left = will.until - before;
@@ -446,8 +446,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_to_end_orphans_rings_and_waits_for_its_own_answer() {
-        let (ours, theirs) = tokio::net::unix::pipe::pipe().unwrap();
-        let (answers, ear) = tokio::net::unix::pipe::pipe().unwrap();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (ear, ours) = ours.into_split();
+        let (theirs, answers) = theirs.into_split();
         let (link, rung) = (Arc::new(Link::default()), Arc::new(Notify::new()));
         let bell = rung.clone();
         tokio::spawn(link.clone().deliver(ours, move || bell.notify_one()));
@@ -460,7 +461,9 @@ mod tests {
             });
             rung.notified().await;
             let line = lines.next_line().await.unwrap().unwrap();
-            assert!(matches!(read(&line), Some(Message::EndOrphans(asked)) if asked == number));
+            assert!(
+                matches!(read(&line), Some(ToSupervisor::EndOrphans(asked)) if asked == number)
+            );
             // The answer to the request before.
             answers.writable().await.unwrap();
             answers.try_write(line_of(number - 1).as_bytes()).unwrap();
@@ -489,8 +492,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_supervisor_that_leaves_the_pipe_full_is_rung_for() {
-        let (ours, mut theirs) = tokio::net::unix::pipe::pipe().unwrap();
+    async fn a_supervisor_that_leaves_the_socket_full_is_rung_for() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let (_, ours) = ours.into_split();
         let (link, rung) = (Arc::new(Link::default()), Arc::new(Notify::new()));
         let bell = rung.clone();
         tokio::spawn(link.clone().deliver(ours, move || bell.notify_one()));
@@ -498,7 +502,7 @@ mod tests {
         let mut line = [0; 1024];
         let read = theirs.read(&mut line).await.unwrap();
         assert!(timeout(Duration::ZERO, rung.notified()).await.is_err(), "there is room");
-        // More than a pipe holds.
+        // More than a socket holds.
         let long = "x".repeat(4 * 1024 * 1024);
         link.notify(long.clone());
         rung.notified().await;
@@ -511,8 +515,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_supervisor_is_heard() {
-        let (theirs, ours) = io::pipe().unwrap();
-        let ours = File::from(std::os::fd::OwnedFd::from(ours));
+        let (theirs, ours) = StdUnixStream::pair().unwrap();
         let parent = getppid().unwrap();
         let waiting = thread::spawn(move || wait_for_hang_up(&ours, parent));
         assert!(!waiting.is_finished());

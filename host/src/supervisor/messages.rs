@@ -1,0 +1,165 @@
+//! What runners and supervisors tell each other.
+//!
+//! Instants are those of the clock that both read ([`crate::clock::shared`]). They say when, not how much is left: a line that
+//! lay in the socket while the machine was suspended would give the work time that it does not have.
+
+use super::connection::read;
+use super::runner::Candidate;
+use super::tree::Ended;
+use crate::clock::shared::now;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::time::Duration;
+use tenure_core::Request;
+
+/// What the supervisor of a command tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Report {
+    /// The command runs; this is the id of its process group.
+    Started(i32),
+    /// It could not be started, for this reason.
+    NotStarted(String),
+    /// Nothing of it runs any more. The last report.
+    Gone(Gone),
+}
+
+/// How it came about that nothing runs any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Gone {
+    /// How the command itself ended; none when it was not started at all.
+    pub ended: Option<Ended>,
+    /// Whether it was told to end, or killed, because its time was nearly over.
+    pub told: bool,
+    /// True if that was the turn's own time.
+    pub timed_out: bool,
+}
+
+/// What the runner tells the supervisor of a command. The end of the connection, however it comes about, means: kill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Order {
+    /// The leadership ends at this instant, as far as is known at the moment.
+    Until(Duration),
+    /// The turn's own time ends at this instant. Sent once, first of all.
+    Limit(Duration),
+    /// The command is sent the signal of this number.
+    Signal(i32),
+}
+
+impl Order {
+    /// Reads an order. A line that is none counts as an instant that is long past: the work is killed.
+    pub(crate) fn read(line: &str) -> Self {
+        read(line).unwrap_or(Self::Until(Duration::ZERO))
+    }
+}
+
+/// What the runner tells its own supervisor, which answers each [`EndOrphans`](Self::EndOrphans) with its number. The
+/// messages hold secrets, so they have no `Debug`.
+#[derive(Serialize, Deserialize)]
+pub(super) enum ToSupervisor {
+    /// The first message: what the program wants back when the runner has died.
+    Begin(String),
+    /// The candidate of this number; none: it is gone.
+    Candidate { number: usize, candidate: Option<Candidate> },
+    /// A last will; none: the one before it is void.
+    Will { subject: Subject, will: Option<Will> },
+    /// A request to end all adopted processes, with its number.
+    EndOrphans(u64),
+    /// For the service manager, which listens to the supervisor alone.
+    Notify(String),
+    /// The exit code, however the runner ends: that of a command.
+    Exit(u8),
+}
+
+/// What a last will is about. Wills are sent in this order: until the others have noticed that a sign is gone, the leases
+/// are long released.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Subject {
+    /// The sign of life that the process left for shares of that election: it is to be deleted.
+    Sign(String),
+    /// The lease of the candidate of that number: it is to be released.
+    Lease(usize),
+}
+
+/// A request that was signed while the runner lived, to be sent when it is dead. It is secret.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Will {
+    /// The term of the leadership, where a lease is released.
+    pub term: Option<u64>,
+    /// The request.
+    pub request: Request,
+    /// Until when it can be of use, on the clock that all processes of the machine read.
+    pub(super) until: Duration,
+    /// A file of certificate authorities to trust beside the platform's.
+    pub ca_file: Option<OsString>,
+}
+
+impl Will {
+    /// Returns the time for which it can be of use.
+    #[must_use]
+    pub fn left(&self) -> Duration {
+        self.until.saturating_sub(now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connection::line;
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_understood() {
+        for report in [
+            Report::Started(42),
+            Report::NotStarted("no such\nfile".into()),
+            Report::Gone(Gone { ended: Some(Ended::Signal(9)), told: true, timed_out: true }),
+            Report::Gone(Gone::default()),
+        ] {
+            let line = line(&report);
+            assert_eq!(line.lines().count(), 1, "{line}");
+            assert_eq!(read(line.trim_end()), Some(report));
+        }
+        assert_eq!(read::<Report>("{}"), None);
+    }
+
+    #[test]
+    fn an_order_that_makes_no_sense_is_an_instant_that_is_past() {
+        let at = Duration::new(5, 17);
+        let never = Order::Until(Duration::MAX);
+        for order in [Order::Until(at), never, Order::Limit(at), Order::Signal(15)] {
+            assert_eq!(Order::read(line(&order).trim_end()), order);
+        }
+        for nonsense in ["soon", "17", r#"{"signal":"x"}"#, r#"{"until":17}"#] {
+            assert_eq!(Order::read(nonsense), Order::Until(Duration::ZERO), "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn a_will_is_read_as_it_was_written() {
+        let request = Request {
+            method: "PUT".into(),
+            url: "http://127.0.0.1/a?b\n".into(),
+            headers: vec![("x-ms-lease-action".into(), "release".into())],
+            body: String::new(),
+            timeout: Duration::from_secs(12),
+        };
+        let will = Will {
+            term: Some(7),
+            request,
+            until: Duration::new(5, 17),
+            ca_file: Some("ca.pem".into()),
+        };
+        for told in [Some(will), None] {
+            let subject = Subject::Lease(1);
+            let line = line(&ToSupervisor::Will { subject, will: told.clone() });
+            assert_eq!(line.lines().count(), 1, "{line}");
+            let read_again = read(line.trim_end());
+            let Some(ToSupervisor::Will { subject: Subject::Lease(1), will }) = read_again else {
+                panic!("{line}")
+            };
+            assert!(will == told, "{line}");
+            assert!(read::<ToSupervisor>(&line[..line.len() / 2]).is_none());
+        }
+    }
+}
