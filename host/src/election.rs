@@ -1,6 +1,5 @@
 //! An election in a blob, reached over HTTP: [`Election`].
 
-use crate::clock::{Clock, Reading};
 use crate::egress::direct::{response, to_http};
 use crate::egress::{AllowList, Authorities, Clients, Gate};
 use crate::settings::{InvalidSettings, Variables};
@@ -12,6 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tenure_azure::operation::ETag;
 use tenure_azure::request;
+use tenure_clock::{Clock, Reading};
 use tenure_core::driver::{self, Surroundings, usable_settings};
 use tenure_core::{
     Begins, CredentialState, Event, Failure, FailureKind, Listed, Moment, Needs, Problem,

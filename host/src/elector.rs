@@ -1,6 +1,5 @@
 //! The way to lead: an elector, and what its work may do.
 
-use crate::clock::BootClock;
 use crate::egress::Authorities;
 use crate::election::Election;
 use crate::future::BoxError;
@@ -14,6 +13,7 @@ use crate::tasks::Tasks;
 use std::future::pending;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use tenure_clock::BootClock;
 use tenure_core::Turn;
 use tokio::runtime::Handle as Runtime;
 

@@ -4,7 +4,6 @@
 //! The contract between the two sides is the crate `tenure-core`: states, events, reports. All of this may change in any
 //! release.
 
-pub use crate::clock::{BootClock, Clock, Reading};
 pub use crate::egress::{
     AllowList, Body, Budget, CHUNK, Clients, Error, FIELDS, Gate, InvalidOrigin, Limits, OPEN_BODY,
     Outlet, Policy,
@@ -16,6 +15,7 @@ pub use crate::lines::Lines;
 pub use crate::runner::{Elector, ElectorError, Order, Runner};
 pub use crate::settings::variables::Variables;
 pub use crate::trace_parent::TraceParent;
+pub use tenure_clock::{BootClock, Clock, Reading};
 
 /// The interface by which a handler is called.
 pub const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";

@@ -1,9 +1,9 @@
 //! The leadership under which work runs. protocol.md §11.
 
-use crate::clock::Reading;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
+use tenure_clock::Reading;
 #[cfg(feature = "mutants")]
 use tenure_core::mutants::{Mutant, is_active};
 use tenure_core::nanoseconds;
@@ -113,7 +113,7 @@ impl Lease {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::{BootClock, Clock as _};
+    use tenure_clock::{BootClock, Clock as _};
 
     #[tokio::test]
     async fn a_process_that_waits_for_its_loss_notices_an_earlier_one() {

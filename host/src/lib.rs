@@ -65,7 +65,6 @@
 
 #![deny(missing_docs)]
 
-mod clock;
 mod egress;
 mod election;
 mod elector;
@@ -83,8 +82,6 @@ pub mod server;
 pub mod settings;
 pub mod shares;
 pub mod status;
-#[cfg(unix)]
-pub mod supervisor;
 mod tasks;
 mod terminated;
 mod token;
@@ -95,7 +92,7 @@ pub use elector::{Elector, NewElectorError};
 pub use lease::Lease;
 pub use membership::{Events, Leader, Membership, Role};
 pub use runner::{Class, Event, Reason};
-#[cfg(unix)]
-pub use supervisor::supervisor_main;
 pub use tenure_core::{EndingReason, ProblemClass};
+#[cfg(unix)]
+pub use tenure_supervisor::supervisor_main;
 pub use terminated::terminated;

@@ -1,6 +1,5 @@
 //! An election that this process takes part in: its role, its events, and the way out.
 
-use crate::clock::{BootClock, Clock as _, Reading};
 use crate::election::Election;
 use crate::lease::Lease;
 use crate::runner::{Event, Runner};
@@ -8,6 +7,7 @@ use crate::tasks::{Task, Tasks};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tenure_clock::{BootClock, Clock as _, Reading};
 use tenure_core as contract;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;

@@ -357,7 +357,7 @@ fn a_line(program: &str) -> Option<(String, &'static str)> {
 #[cfg(unix)]
 fn command(clock: &BootClock, configuration: &mut Configuration, output: LineSink) -> Option<Work> {
     use tenure::handler::{CommandHandler, CommandSettings};
-    use tenure::supervisor::STOP_TIME;
+    use tenure_supervisor::STOP_TIME;
     let env = configuration.handler_env();
     let stop_time = configuration.stop_time().unwrap_or(STOP_TIME);
     // A leader that leaves in good order beats meanwhile, and the command has the time that it always has.

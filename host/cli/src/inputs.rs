@@ -2,7 +2,7 @@
 
 use crate::settings::complaints_of;
 #[cfg(unix)]
-use tenure::supervisor::reread;
+use tenure_supervisor::reread;
 
 /// A settings file. Each complaint names its place.
 pub fn settings_file(data: &[u8]) {

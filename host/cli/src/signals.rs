@@ -7,7 +7,7 @@ use std::time::Duration;
 #[cfg(unix)]
 use std::io::IsTerminal as _;
 #[cfg(unix)]
-use tenure::supervisor::ignores;
+use tenure_supervisor::ignores;
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

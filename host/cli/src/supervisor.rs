@@ -7,7 +7,7 @@
 mod last_words;
 mod wills;
 
-pub(super) use tenure::supervisor::{Candidate, Link, Supervised};
+pub(super) use tenure_supervisor::{Candidate, Link, Supervised};
 
 use super::lock_codes::{BY_SIGNAL, FAILED, LOST};
 use super::log::{Style, Whose};
@@ -19,7 +19,7 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::supervisor::{Ended, RunnerEnd, reclaim_terminal, supervise_runner};
+use tenure_supervisor::{Ended, RunnerEnd, reclaim_terminal, supervise_runner};
 use tokio::runtime::Builder;
 use tokio::signal::unix::SignalKind;
 use tokio::time::sleep;

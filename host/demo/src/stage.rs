@@ -271,7 +271,7 @@ fn read(line: &str) -> (DateTime<Utc>, What) {
 #[cfg(unix)]
 fn signal(child: &mut Child, act: Act) -> io::Result<()> {
     use rustix::process::{Pid, Signal, kill_process};
-    use tenure::supervisor::children_of;
+    use tenure_supervisor::children_of;
 
     // A supervisor passes other signals on. Without it, what it supervises dies.
     let (own, runners) = match act {

@@ -135,8 +135,8 @@ where
 mod tests {
     use super::super::tests::{lease, turn};
     use super::*;
-    use crate::clock::{BootClock, Clock as _};
     use futures_util::FutureExt as _;
+    use tenure_clock::{BootClock, Clock as _};
 
     #[tokio::test]
     async fn an_error_of_any_kind_is_told_with_what_led_to_it() {

@@ -4,9 +4,9 @@
 //! bytes are limited, for each turn, or each hour of one that lasts longer, and for all turns of a minute together.
 //! What the host says about the handler's requests counts too: the handler decides how often there is something to say.
 
-use crate::clock::Reading;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tenure_clock::Reading;
 
 /// Lines of one turn that are handed on within an hour.
 const LINES: u64 = 10_000;

@@ -1,9 +1,9 @@
 //! What tests of handlers give them.
 
 use super::{ERROR, shortened};
-use crate::clock::{BootClock, Clock as _};
 use crate::lease::Lease;
 use std::time::Duration;
+use tenure_clock::{BootClock, Clock as _};
 use tenure_core::{Timestamp, Turn};
 
 pub(super) fn turn() -> Turn {

@@ -11,7 +11,6 @@ mod tests;
 
 use super::lines::HandlerLines;
 use super::{BoxFuture, Handler, LineSink, TurnEnd};
-use crate::clock::Clock;
 use crate::egress::direct::{self, as_sent, to_http};
 use crate::egress::{AllowList, Authorities, Body, Budget, Error, Gate, Limits, Outlet, Policy};
 use crate::lease::Lease;
@@ -21,6 +20,7 @@ use http_body_util::BodyExt;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tenure_clock::Clock;
 use tenure_core::{Complaint, Failure, FailureKind, Request, SettingId, Turn, format_duration};
 use tenure_webhook::{Call, Credentials, Target, variable, wanted};
 use tokio::time::{Instant, sleep, timeout};

@@ -5,12 +5,12 @@ use super::narrator::Narrator;
 use super::order::Order;
 use super::turn::{RunningTurn, STUBBORN};
 use super::{Elector, ElectorError, Runner, STEP_LIMIT, Step};
-use crate::clock::Clock;
 use crate::handler::TurnEnd;
 use crate::status::{Outlook, ServiceTime, wall};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tenure_clock::Clock;
 use tenure_core::{
     Event as Word, Failure, Outcome, ProblemClass, Report, Request, Response, Role, State, Told,
     Turn, TurnResult, Turns,

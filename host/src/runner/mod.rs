@@ -17,7 +17,6 @@ pub use elector::{Elector, ElectorError};
 pub use event::{Class, Event, Reason};
 pub use order::Order;
 
-use crate::clock::Clock;
 use crate::future::{BoxFuture, becomes_true, if_any};
 use crate::handler::{Handler, TurnEnd};
 use candidate::Candidate;
@@ -26,6 +25,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+use tenure_clock::Clock;
 use tenure_core::{Event as Word, Failure, Report, Response, State};
 use tokio::runtime::Handle;
 use tokio::select;

@@ -7,12 +7,12 @@ mod stopping;
 mod waiting;
 
 use super::{Candidate, Elector, ElectorError, Event, Order, Runner, seen_stopped};
-use crate::clock::{Clock, virtual_time::VirtualClock};
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use crate::lease::Lease;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tenure_clock::{Clock, virtual_time::VirtualClock};
 use tenure_core::{
     Ending, EndingReason, Event as Word, Leadership, Outcome, Report, Role, State, Timestamp, Turn,
 };

@@ -1,11 +1,11 @@
 //! A turn while it runs, and what makes it stop.
 
 use super::trace;
-use crate::clock::Reading;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use crate::lease::Lease;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure_clock::Reading;
 use tenure_core::Turn;
 #[cfg(feature = "mutants")]
 use tenure_core::mutants::{Mutant, is_active};

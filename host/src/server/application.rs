@@ -7,11 +7,11 @@
 
 use super::board::{Board, State};
 use super::role::Role;
-use crate::clock::Clock;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use crate::lease::Lease;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure_clock::Clock;
 use tenure_core::Turn;
 
 /// The work of a leader that is an application's: [`Handler`] of a candidate with

@@ -50,11 +50,11 @@ pub use hosts::Hosts;
 pub use roster::Roster;
 pub use watch::Watcher;
 
-use crate::clock::Clock;
 use crate::settings::machine_name;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tenure_clock::Clock;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 

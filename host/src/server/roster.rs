@@ -4,7 +4,6 @@ use super::answers::{answer, unknown, value};
 use super::board::Board;
 use super::page::Source;
 use super::show;
-use crate::clock::{Clock, Reading};
 use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -12,6 +11,7 @@ use axum::http::{Response, StatusCode, Uri};
 use serde_json::json;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tenure_clock::{Clock, Reading};
 
 /// Of so many elections are the names told to who named none of them: an answer that operators' commands
 /// read is not endless.

@@ -7,11 +7,11 @@ use super::page::view::{
 use super::page::{Row, Source};
 use super::recent::{RUNNING, UNKNOWN};
 use super::role::{Leader as Other, Role};
-use crate::clock::Reading;
 use crate::status::{Fares, Outlook, schedule_words};
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure_clock::Reading;
 use tenure_core::{Timestamp, milliseconds};
 
 /// A problem older than that, and than all that the lanes show, is of no interest to somebody who looks now.

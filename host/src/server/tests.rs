@@ -2,11 +2,11 @@ mod access;
 
 use super::board::Readiness;
 use super::*;
-use crate::clock::BootClock;
 use crate::handler::TurnEnd;
 use crate::runner::{Event, Reason};
 use serde_json::Value;
 use std::time::Duration;
+use tenure_clock::BootClock;
 use tenure_core::{
     EndingReason, Exchange, ExchangeResult, Incumbent, Leadership, Problem, ProblemClass, Report,
     RequestKind, Role, Timestamp, Turn,

@@ -27,7 +27,6 @@ pub(crate) mod task;
 mod translate;
 pub(crate) mod whole;
 
-use crate::clock::BootClock;
 use crate::election::Election;
 use crate::handler::Handler;
 use crate::runner::{Class, Event, Runner, trace};
@@ -38,6 +37,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use task::{AGAIN, Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task};
+use tenure_clock::BootClock;
 use tenure_core::{Complaint, ProblemClass, SettingId, variable};
 use tenure_shares::{Pace, Sign};
 use tokio::runtime::Handle as Runtime;

@@ -3,7 +3,6 @@
 use super::Part;
 use super::contender::{Contender, Place};
 use super::store::{SharesStore, Told};
-use crate::clock::{BootClock, Clock};
 use crate::election::Election;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use crate::lease::Lease;
@@ -13,6 +12,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tenure_clock::{BootClock, Clock};
 use tenure_core as contract;
 use tenure_core::{Problem, ProblemClass, Request, Snapshot, Turn};
 use tenure_shares::{Act, Ask, Leader, Member, Pace, Running as Runs, Share, Sign, Trouble, Will};

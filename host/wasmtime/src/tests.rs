@@ -11,12 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::engine::{BootClock, Clock, Election, Variables};
 use tenure::handler::BoxFuture;
+use tenure_clock::virtual_time::VirtualClock;
 use tenure_core::{Event, LeaseState, Role, Snapshot, State, variable};
 use tenure_store::{Account, Now, Request, Service, Store};
-use virtual_time::VirtualClock;
-
-#[path = "../../src/clock/virtual_time.rs"]
-mod virtual_time;
 
 fn component(settings: Variables) -> (ElectionComponent, BootClock) {
     let clock = BootClock::new();

@@ -8,7 +8,7 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use tenure::supervisor::children_of;
+use tenure_supervisor::children_of;
 use tenure_tests::candidate::runner_of;
 use tenure_tests::credential::PATIENT;
 use tenure_tests::locks::Game;

@@ -21,9 +21,11 @@ const CRATES: [&str; 13] = [
     "guest/webhook",
     "host",
     "host/cli",
+    "host/clock",
     "host/demo",
     "host/shares",
     "host/store",
+    "host/supervisor",
     "host/wasmtime",
 ];
 

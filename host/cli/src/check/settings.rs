@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 use tenure::status::{local_time, schedule_words_and_text};
-#[cfg(unix)]
-use tenure::supervisor::{Visibility, visibility};
 use tenure_base::duration::format_duration;
 use tenure_core::{Agenda, Delivery, Missed, Settings, Timestamp, milliseconds};
+#[cfg(unix)]
+use tenure_supervisor::{Visibility, visibility};
 
 /// So many turns are told.
 const TURNS: usize = 3;

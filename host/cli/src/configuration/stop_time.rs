@@ -1,9 +1,9 @@
 //! Whether a leadership has room for the time in which a command is to end.
 
 use std::time::Duration;
-use tenure::supervisor::{KILL_SLACK, STOP_TIME};
 use tenure_base::duration::format_duration;
 use tenure_core::Timings;
+use tenure_supervisor::{KILL_SLACK, STOP_TIME};
 
 /// A command that is given less can as well be killed.
 const SHORTEST: Duration = Duration::from_millis(100);

@@ -11,7 +11,6 @@ use crate::settings::table::{ALLOW_HOST, ENV};
 use std::time::Duration;
 use tenure::engine::AllowList;
 #[cfg(unix)]
-use tenure::supervisor;
 
 impl Configuration {
     /// How long before the end of the leadership a command is told to end; none when it is as ever, or
@@ -24,7 +23,7 @@ impl Configuration {
         }
         let periods = stop_time::Periods::of(&self.settings.timings()?);
         let said = said.or(stop_time::with_failover(periods));
-        let breach = stop_time::judge(said.unwrap_or(supervisor::STOP_TIME), periods);
+        let breach = stop_time::judge(said.unwrap_or(tenure_supervisor::STOP_TIME), periods);
         if let Some((problem, advice)) = &breach {
             self.complain(&STOP_TIME, problem, advice);
         }

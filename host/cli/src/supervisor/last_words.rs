@@ -5,7 +5,7 @@ use crate::log::Whose;
 use crate::ranges::ranges;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure::program::shares::Share;
-use tenure::supervisor::Subject;
+use tenure_supervisor::Subject;
 
 /// What became of a will.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure::engine::to_http;
 use tenure::program::http::{Clients, send};
-use tenure::supervisor::{Ended, RunnerEnd, Subject, Will, signal_name};
 use tenure::{Authorities, Class, Event};
+use tenure_supervisor::{Ended, RunnerEnd, Subject, Will, signal_name};
 use tokio::select;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -47,7 +47,7 @@ pub(super) async fn settle(end: RunnerEnd, hurry: impl Future<Output = ()>) {
         eprint(format_args!("tenure: {subject}\n"));
         return;
     };
-    let whose = |(number, candidate): (usize, tenure::supervisor::Candidate)| {
+    let whose = |(number, candidate): (usize, tenure_supervisor::Candidate)| {
         (number, Whose { election: candidate.election, candidate: candidate.name })
     };
     let candidates: BTreeMap<_, _> = candidates.into_iter().map(whose).collect();

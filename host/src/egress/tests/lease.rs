@@ -4,7 +4,6 @@
 use super::super::gate::Gate;
 use super::super::{Body, Error, Limits, Outlet};
 use super::{Answers, Budget, for_ever, policy, turn_gate};
-use crate::clock::Clock;
 use crate::lease::Lease;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -14,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
+use tenure_clock::Clock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;

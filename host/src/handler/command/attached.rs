@@ -3,8 +3,8 @@
 //! It has one run at most, and whoever waits for that may call it off until it begins.
 
 use super::outcome::Fate;
-use crate::supervisor::{Ended, Gone};
 use std::future::pending;
+use tenure_supervisor::{Ended, Gone};
 use tokio::sync::{broadcast, watch};
 
 /// So many signals may wait to be handed on.

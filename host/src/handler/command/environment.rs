@@ -1,11 +1,11 @@
 //! The environment of a command.
 
 use super::super::secrets::is_withheld;
-use crate::supervisor::KILL_SLACK;
 use chrono::{DateTime, SecondsFormat, Utc};
 use std::ffi::OsString;
 use std::time::Duration;
 use tenure_core::{Share, Turn};
+use tenure_supervisor::KILL_SLACK;
 
 /// Names and values.
 pub(super) type Variables = Vec<(OsString, OsString)>;

@@ -1,6 +1,6 @@
 //! Any program as a handler: started for each turn, and stopped before the leadership ends.
 //!
-//! Each run has a [supervisor](crate::supervisor), the parent of the command. The runner tells it each new end of the
+//! Each run has a [supervisor](tenure_supervisor), the parent of the command. The runner tells it each new end of the
 //! leadership. The supervisor asks the command to end (SIGTERM to its process group) a stop time before that, and kills the
 //! group (SIGKILL) shortly before it. It kills at once when the connection ends, because the turn or the runner is over. So
 //! a runner that is killed, or stands still, takes its work with it. The margin of the lease is not needed.
@@ -28,10 +28,8 @@ pub use resolve::NotRunnable;
 
 use super::lines::{HandlerLines, LineSink, Stream};
 use super::{BoxFuture, Handler, TurnEnd};
-use crate::clock::{Clock, shared};
 use crate::lease::Lease;
 use crate::lines::Lines;
-use crate::supervisor::{KILL_SLACK, Link, Program, Visibility, has_supervisor_main, visibility};
 use crate::trace_parent::TraceParent;
 use chrono::Utc;
 use environment::Variables;
@@ -42,7 +40,9 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tenure_clock::{Clock, shared};
 use tenure_core::Turn;
+use tenure_supervisor::{KILL_SLACK, Link, Program, Visibility, has_supervisor_main, visibility};
 use tokio::sync::{oneshot, watch};
 
 /// What a command is given, beside its turns.
@@ -201,6 +201,16 @@ impl fmt::Debug for CommandHandler {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tenure_clock::BootClock;
+
+    #[test]
+    fn a_program_whose_main_supervises_nothing_runs_no_commands() {
+        let output: LineSink = Arc::new(|_, _| {});
+        let (env, stop_time) = (Vec::new(), Duration::ZERO);
+        let settings = CommandSettings { env, stop_time, output, attached: None, supervisor: None };
+        let refused = CommandHandler::new(&["true".into()], settings, &BootClock::new());
+        assert_eq!(refused.unwrap_err(), NotRunnable::NoSupervisor);
+    }
 
     #[test]
     fn orphans_are_ended_only_where_all_of_them_are_found() {

@@ -1,7 +1,7 @@
 //! What the end of a command means for its turn.
 
 use super::super::TurnEnd;
-use crate::supervisor::{Ended, Gone, signal_name};
+use tenure_supervisor::{Ended, Gone, signal_name};
 
 /// What became of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,10 +3,8 @@
 use super::EndOrphans;
 use super::attached::next_signal;
 use super::outcome::Fate;
-use crate::clock::{BootClock, Clock as _, shared};
 use crate::lease::Lease;
 use crate::lines::Lines;
-use crate::supervisor::{Gone, KILL_SLACK, Order, Program, Report, children_of, line, read, start};
 use nix::unistd::{self, getsid};
 use rustix::io::Errno;
 use rustix::process::{
@@ -17,6 +15,8 @@ use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::time::Duration;
+use tenure_clock::{BootClock, Clock as _, shared};
+use tenure_supervisor::{Gone, KILL_SLACK, Order, Program, Report, children_of, line, read, start};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
 };

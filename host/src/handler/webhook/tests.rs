@@ -1,8 +1,8 @@
 //! Turns that are posted, with a server on loopback.
 
 use super::*;
-use crate::clock::{BootClock, Clock};
 use std::io::ErrorKind;
+use tenure_clock::{BootClock, Clock};
 use tenure_core::{Share, Timestamp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

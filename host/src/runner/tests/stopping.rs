@@ -1,12 +1,12 @@
 //! What makes a turn stop, and what follows from that.
 
 use super::*;
-use crate::clock::BootClock;
 use crate::handler::from_fn;
 use crate::runner::turn::RunningTurn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
+use tenure_clock::BootClock;
 
 /// A turn that may take so many seconds.
 fn limited(limit: u64) -> Turn {

@@ -1,12 +1,12 @@
 //! Steps that wait for others before they begin.
 
 use super::{Log, VirtualClock, leading, left, seconds};
-use crate::clock::Clock;
 use crate::handler::from_fn;
 use crate::runner::{Elector, ElectorError, Runner};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tenure_clock::Clock;
 use tenure_core::{Event as Word, Report, State};
 
 /// Begins each step after 200 s.

@@ -31,11 +31,11 @@ pub(super) use stream::router;
 
 use super::board::Board;
 use super::role::{Ended, Leader, Role};
-use crate::clock::Reading;
 use crate::status::Outlook;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime};
+use tenure_clock::Reading;
 use tenure_core::milliseconds;
 
 /// The version of [`News`].

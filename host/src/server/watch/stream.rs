@@ -4,7 +4,6 @@ use super::super::answers::refuse;
 use super::super::board::Board;
 use super::super::roster::{Roster, choose};
 use super::News;
-use crate::clock::Reading;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -16,6 +15,7 @@ use futures_util::stream::unfold;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure_clock::Reading;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -118,9 +118,9 @@ async fn expires(clock: &Reading, until: Option<Duration>) {
 mod tests {
     use super::super::super::tests::{NOW, board, leading, report, seconds};
     use super::*;
-    use crate::clock::{BootClock, Clock as _};
     use http_body_util::BodyExt as _;
     use serde_json::{Value, json};
+    use tenure_clock::{BootClock, Clock as _};
     use tenure_core::ExchangeResult::Done;
     use tenure_core::{Ending, EndingReason, Exchange, Report, RequestKind, Role};
 

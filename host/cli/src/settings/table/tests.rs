@@ -101,7 +101,7 @@ fn defaults_are_those_of_the_program() {
     assert_eq!(duration(&GRACE), tenure::handler::GRACE);
     assert_eq!(duration(&INTERVAL), crate::status::watch::USUAL);
     #[cfg(unix)]
-    assert_eq!(duration(&STOP_TIME), tenure::supervisor::STOP_TIME);
+    assert_eq!(duration(&STOP_TIME), tenure_supervisor::STOP_TIME);
     let memory: bytesize::ByteSize = MEMORY_LIMIT.default.parse().unwrap();
     assert_eq!(usize::try_from(memory.as_u64()), Ok(tenure_wasmtime::MEMORY_LIMIT));
     for setting in [&LOG, &LOG_LEVEL] {

@@ -1,21 +1,21 @@
 //! What runners and supervisors tell each other.
 //!
-//! Instants are those of the clock that both read ([`crate::clock::shared`]). They say when, not how much is left: a line that
+//! Instants are those of the clock that both read ([`tenure_clock::shared`]). They say when, not how much is left: a line that
 //! lay in the socket while the machine was suspended would give the work time that it does not have.
 
 use super::connection::read;
 use super::runner::Candidate;
 use super::tree::Ended;
-use crate::clock::shared::now;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::time::Duration;
+use tenure_clock::shared::now;
 use tenure_core::Request;
 
 /// What the supervisor of a command tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Report {
+pub enum Report {
     /// The command runs; this is the id of its process group.
     Started(i32),
     /// It could not be started, for this reason.
@@ -26,7 +26,7 @@ pub(crate) enum Report {
 
 /// How it came about that nothing runs any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Gone {
+pub struct Gone {
     /// How the command itself ended; none when it was not started at all.
     pub ended: Option<Ended>,
     /// Whether it was told to end, or killed, because its time was nearly over.
@@ -38,7 +38,7 @@ pub(crate) struct Gone {
 /// What the runner tells the supervisor of a command. The end of the connection, however it comes about, means: kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Order {
+pub enum Order {
     /// The leadership ends at this instant, as far as is known at the moment.
     Until(Duration),
     /// The turn's own time ends at this instant. Sent once, first of all.
@@ -49,7 +49,7 @@ pub(crate) enum Order {
 
 impl Order {
     /// Reads an order. A line that is none counts as an instant that is long past: the work is killed.
-    pub(crate) fn read(line: &str) -> Self {
+    pub fn read(line: &str) -> Self {
         read(line).unwrap_or(Self::Until(Duration::ZERO))
     }
 }

@@ -13,7 +13,6 @@ use super::messages::{Gone, Order, Report};
 use super::plan::{Act, Bounds, due};
 use super::terminal::Foreground;
 use super::tree::{ProcessTree, adopt_orphans};
-use crate::clock::shared;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -22,6 +21,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tenure_clock::shared;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -41,7 +41,7 @@ static SUPERVISES: AtomicBool = AtomicBool::new(false);
 
 /// A program, and what it is started with.
 #[derive(Clone, Debug)]
-pub(crate) struct Program {
+pub struct Program {
     /// The file.
     pub file: PathBuf,
     /// What it is called, for itself.
@@ -53,7 +53,7 @@ pub(crate) struct Program {
 /// Supervises a command, if this process was started for that; it does not return then.
 ///
 /// Call it as the first statement of the `main` of each program that runs commands in its turns
-/// ([`CommandHandler`](crate::handler::CommandHandler)): the supervisor of a command is another process of the same program.
+/// ([`CommandHandler`](tenure::handler::CommandHandler)): the supervisor of a command is another process of the same program.
 pub fn supervisor_main() {
     SUPERVISES.store(true, Ordering::Relaxed);
     let mut words = std::env::args_os().skip(1);
@@ -74,12 +74,12 @@ pub fn supervisor_main() {
 }
 
 /// Returns true if the `main` of this program [can supervise](supervisor_main).
-pub(crate) fn has_supervisor_main() -> bool {
+pub fn has_supervisor_main() -> bool {
     SUPERVISES.load(Ordering::Relaxed)
 }
 
 /// Starts the supervisor of a command with this environment. It starts the command when it is told until when that may run.
-pub(crate) fn start(
+pub fn start(
     program: &Program,
     variables: &[(OsString, OsString)],
     stop_time: Duration,

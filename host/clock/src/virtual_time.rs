@@ -10,7 +10,8 @@ use std::time::Duration;
 const ROUNDS: usize = 64;
 
 #[derive(Clone, Default)]
-pub(crate) struct VirtualClock(Arc<Mutex<State>>);
+/// A clock that jumps from sleeper to sleeper.
+pub struct VirtualClock(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -20,7 +21,7 @@ struct State {
 
 impl VirtualClock {
     /// Runs `test` on one thread, and lets the time jump from sleeper to sleeper.
-    pub(crate) fn run<T>(test: impl AsyncFnOnce(Self) -> T) -> T {
+    pub fn run<T>(test: impl AsyncFnOnce(Self) -> T) -> T {
         let clock = Self::default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
@@ -33,7 +34,7 @@ impl VirtualClock {
     }
 
     /// So much time passes while nobody runs, as on a machine that sleeps.
-    pub(crate) fn pass(&self, time: Duration) {
+    pub fn pass(&self, time: Duration) {
         let mut state = self.0.lock().unwrap();
         state.now += time;
         let now = state.now;

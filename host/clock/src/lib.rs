@@ -3,6 +3,8 @@
 //! A leader's validity must also run out while the machine sleeps, so the clock counts suspended
 //! time, and a sleep until an instant ends at once when the machine wakes up after that instant.
 
+#![deny(missing_docs)]
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,8 +39,8 @@ pub struct Reading(Arc<dyn Fn() -> (Duration, Duration) + Send + Sync>);
 
 impl Reading {
     /// A clock of a test's own.
-    #[cfg(test)]
-    pub(crate) fn of(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+    #[cfg(any(test, feature = "test-util"))]
+    pub fn of(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Self(Arc::new(move || (now(), Duration::ZERO)))
     }
 
@@ -196,11 +198,11 @@ mod system {
 }
 
 #[cfg(unix)]
-pub(crate) mod shared;
+pub mod shared;
 #[cfg(target_os = "linux")]
 mod timer;
-#[cfg(test)]
-pub(crate) mod virtual_time;
+#[cfg(any(test, feature = "test-util"))]
+pub mod virtual_time;
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,6 @@
 use super::connection::{inherited_with_stdin, line, read};
 use super::messages::{Subject, ToSupervisor, Will};
 use super::runner::Candidate;
-use crate::clock::shared::now;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
@@ -14,6 +13,7 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+use tenure_clock::shared::now;
 use tenure_core::{Report, Request, Role};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::UnixStream;

@@ -71,14 +71,14 @@ fn receive_stdin(from: &UnixStream) -> io::Result<OwnedFd> {
 }
 
 /// Writes a message as a line with its end.
-pub(crate) fn line(message: &impl Serialize) -> String {
+pub fn line(message: &impl Serialize) -> String {
     let mut line = serde_json::to_string(message).unwrap_or_default();
     line.push('\n');
     line
 }
 
 /// Reads a message. None if the line holds none: the other side may have died while it wrote.
-pub(crate) fn read<M: DeserializeOwned>(line: &str) -> Option<M> {
+pub fn read<M: DeserializeOwned>(line: &str) -> Option<M> {
     serde_json::from_str(line).ok()
 }
 

@@ -7,15 +7,18 @@
 //!
 //! The runner is the process that runs the elections.
 //!
-//! - **Each command** has a [supervisor](command), which is its parent. It stops the command at the end of the leadership
+//! - **Each command** has a supervisor, which is its parent. It stops the command at the end of the leadership
 //!   or of the turn, and when the runner ends.
-//! - **The runner** of the program `tenure` has [one too](runner). It stops what a dead runner left, and says which leases
+//! - **The runner** of the program `tenure` has one too. It stops what a dead runner left, and says which leases
 //!   can be released then. When the supervisor of a command is killed, it adopts the processes of that command and
 //!   stops them as soon as the runner asks for that. When it is killed itself, so is the runner.
 //!
-//! Both are processes of the runner's own program. Both talk with the runner over a [socket](connection), and learn by its
+//! Both are processes of the runner's own program. Both talk with the runner over a socket, and learn by its
 //! end that the other side is gone. No supervisor reports an end before it has seen the end of the whole
-//! [tree of processes](tree).
+//! tree of processes.
+
+#![cfg(unix)]
+#![deny(missing_docs)]
 
 mod children;
 mod command;
@@ -29,16 +32,12 @@ mod terminal;
 mod tree;
 
 pub use children::{Visibility, children_of, visibility};
-pub use command::supervisor_main;
-pub use connection::reread;
+pub use command::{Program, has_supervisor_main, start, supervisor_main};
+pub use connection::{line, read, reread};
 pub use ignored::ignores;
 pub use link::{Link, Supervised};
-pub use messages::{Subject, Will};
+pub use messages::{Gone, Order, Report, Subject, Will};
 pub use plan::{KILL_SLACK, STOP_TIME};
 pub use runner::{Candidate, RunnerEnd, supervise_runner};
 pub use terminal::reclaim_terminal;
 pub use tree::{Ended, signal_name};
-
-pub(crate) use command::{Program, has_supervisor_main, start};
-pub(crate) use connection::{line, read};
-pub(crate) use messages::{Gone, Order, Report};

@@ -213,7 +213,7 @@ impl Drop for Sleep<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::shared::now as boottime;
+    use crate::shared::now as boottime;
     use futures_util::FutureExt as _;
     use tokio::runtime::Builder;
     use tokio::time::timeout;
