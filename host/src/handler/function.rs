@@ -136,7 +136,7 @@ mod tests {
     use super::super::tests::{lease, turn};
     use super::*;
     use futures_util::FutureExt as _;
-    use tenure_clock::{BootClock, Clock as _};
+    use tenure_clock::{BootClock, Clock as _, Reading};
 
     #[tokio::test]
     async fn an_error_of_any_kind_is_told_with_what_led_to_it() {
@@ -164,7 +164,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_function_does_nothing_after_its_deadline_although_nobody_drops_it() {
-        let lease = lease();
+        let now = Duration::from_secs(60);
+        let lease = Lease::new(1, Reading::of(move || now), 2 * now);
         let work = from_fn(|_, _| async {
             tokio::task::yield_now().await;
             panic!("it goes on")

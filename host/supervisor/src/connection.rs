@@ -3,14 +3,13 @@
 //! A process gets its end as its standard input, since it can take over no other descriptor without unsafe code. The
 //! real standard input can be sent over the socket.
 
-use super::messages::{Order, Report, ToSupervisor};
 use rustix::cmsg_space;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -89,16 +88,6 @@ pub fn read<M: DeserializeOwned>(line: &str) -> Option<M> {
 /// The system does not tell.
 pub(super) fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
-}
-
-/// Reads a line as each kind of message, and returns what was read as lines. For fuzzing.
-#[must_use]
-pub fn reread(text: &str) -> Vec<String> {
-    fn again<M: Serialize + for<'m> Deserialize<'m>>(text: &str) -> Option<String> {
-        read::<M>(text).map(|message| line(&message))
-    }
-    let order = Some(line(&Order::read(text)));
-    [order, again::<Report>(text), again::<ToSupervisor>(text)].into_iter().flatten().collect()
 }
 
 #[cfg(test)]

@@ -33,11 +33,11 @@ mod tree;
 
 pub use children::{Visibility, children_of, visibility};
 pub use command::{Program, has_supervisor_main, start, supervisor_main};
-pub use connection::{line, read, reread};
+pub use connection::{line, read};
 pub use ignored::ignores;
 pub use link::{Link, Supervised};
-pub use messages::{Gone, Order, Report, Subject, Will};
+pub use messages::{Candidate, Gone, Order, Report, Subject, Will, reread};
 pub use plan::{KILL_SLACK, STOP_TIME};
-pub use runner::{Candidate, RunnerEnd, supervise_runner};
+pub use runner::{RunnerEnd, supervise_runner};
 pub use terminal::reclaim_terminal;
 pub use tree::{Ended, signal_name};

@@ -1,8 +1,7 @@
 //! The runner's end of the connection to its own supervisor. Nobody waits for what is told here.
 
 use super::connection::{inherited_with_stdin, line, read};
-use super::messages::{Subject, ToSupervisor, Will};
-use super::runner::Candidate;
+use super::messages::{Candidate, Subject, ToSupervisor, Will};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};

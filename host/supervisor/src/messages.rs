@@ -3,8 +3,7 @@
 //! Instants are those of the clock that both read ([`tenure_clock::shared`]). They say when, not how much is left: a line that
 //! lay in the socket while the machine was suspended would give the work time that it does not have.
 
-use super::connection::read;
-use super::runner::Candidate;
+use super::connection::{line, read};
 use super::tree::Ended;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -72,6 +71,15 @@ pub(super) enum ToSupervisor {
     Exit(u8),
 }
 
+/// A candidate, as the supervisor knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Its election.
+    pub election: String,
+    /// Its name.
+    pub name: String,
+}
+
 /// What a last will is about. Wills are sent in this order: until the others have noticed that a sign is gone, the leases
 /// are long released.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -103,9 +111,18 @@ impl Will {
     }
 }
 
+/// Reads a line as each kind of message, and returns what was read as lines. For fuzzing.
+#[must_use]
+pub fn reread(text: &str) -> Vec<String> {
+    fn again<M: Serialize + for<'m> Deserialize<'m>>(text: &str) -> Option<String> {
+        read::<M>(text).map(|message| line(&message))
+    }
+    let order = Some(line(&Order::read(text)));
+    [order, again::<Report>(text), again::<ToSupervisor>(text)].into_iter().flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::connection::line;
     use super::*;
 
     #[test]

@@ -9,10 +9,9 @@
 
 use super::connection::{line, pair, read, this_program};
 use super::link::BELL;
-use super::messages::{Subject, ToSupervisor, Will};
+use super::messages::{Candidate, Subject, ToSupervisor, Will};
 use super::tree::{Ended, ProcessTree, adopt_orphans};
 use rustix::process::Signal;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
@@ -40,15 +39,6 @@ const ROOM: usize = 16 * 1024;
 
 /// So many bytes are read before anything else is looked at.
 const MOST: usize = 256 * 1024;
-
-/// A candidate, as the supervisor knows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Candidate {
-    /// Its election.
-    pub election: String,
-    /// Its name.
-    pub name: String,
-}
 
 /// How a runner ended, and what it left.
 pub struct RunnerEnd {

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates, by their folders.
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 15] = [
     "guest",
     "guest/azure",
     "guest/base",
