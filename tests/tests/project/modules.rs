@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates, by their folders.
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 14] = [
     "guest",
     "guest/azure",
     "guest/base",
@@ -22,6 +22,7 @@ const CRATES: [&str; 13] = [
     "host",
     "host/cli",
     "host/demo",
+    "host/server",
     "host/shares",
     "host/store",
     "host/wasmtime",

@@ -20,10 +20,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure::engine::{BootClock, Clock as _, TraceParent};
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
-use tenure::program::server::{Figure, Kind, Sample, Value, renewal, renewal_bounds, turn_bounds};
-use tenure::server::Roster;
 use tenure::{Class, Event, Lease};
 use tenure_core::{Report, Turn};
+use tenure_server::Roster;
+use tenure_server::metrics::{Figure, Kind, Sample, Value, renewal, renewal_bounds, turn_bounds};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
