@@ -21,8 +21,7 @@ use tenure::program::shares::{LEAVE_WITHIN, Membership, OfShare, Pace, Place, Si
 use tenure::status::Replacement;
 use tenure_base::duration::format_duration;
 use tenure_core::{Needs, Role, Settings, variable};
-use tenure_server::Board;
-use tenure_server::watch::Watcher;
+use tenure_server::{Board, Watcher};
 use tenure_wasmtime::{CheckError, ElectionComponent, Engine};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};

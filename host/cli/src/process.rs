@@ -17,8 +17,7 @@ use tenure::program::elections::{Leave, Task, Tasks};
 use tenure::program::shares::Place;
 use tenure::{Class, Event};
 use tenure_core::ProblemClass;
-use tenure_server::watch::Watcher;
-use tenure_server::{Hosts, Roster};
+use tenure_server::{Hosts, Roster, Watcher};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 

@@ -1,4 +1,4 @@
-//! How anything is answered, and what was asked.
+//! Responses, and the queries of requests.
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode, Uri, header};

@@ -30,7 +30,7 @@ pub struct Application<C> {
 }
 
 impl<C: Clock> Application<C> {
-    /// The application that asks what is shown of `board`.
+    /// Creates the handler of an application that reads `/leader` or `/watch` of `board`.
     pub fn new(board: Arc<Board>, clock: C) -> Self {
         board.begin_application();
         Self { board, clock }

@@ -54,13 +54,13 @@ pub struct Summary {
     pub election: String,
     /// `leading`, `following`, `undecided` or `left`.
     pub role: &'static str,
-    /// The leader, where it is known; this candidate, when it leads.
+    /// The leader, if it is known.
     pub leader: Option<Leader>,
-    /// The newest problem since the service answered last.
+    /// The newest problem since the last answer of the service.
     pub problem: Option<Problem>,
-    /// The newest problem that keeps it from leading and from following, until that is over.
+    /// The problem that prevents it from leading and following.
     pub blocked: Option<Problem>,
-    /// True if the loop runs, has come to its end, or is not to begin yet.
+    /// True if the loop runs, has ended, or has not begun yet.
     pub running: bool,
     /// True once the loop has made its first step.
     pub begun: bool,
@@ -69,7 +69,7 @@ pub struct Summary {
 }
 
 impl Board {
-    /// The board of a candidate that begins now.
+    /// Creates the board of a candidate that begins now.
     #[must_use]
     pub fn new(election: &str, candidate: &str, now: Duration) -> Self {
         let state = State::begun(now);
@@ -85,20 +85,20 @@ impl Board {
         }
     }
 
-    /// Shows how soon a leader that dies is replaced: `by_settings` where the record does not say.
+    /// Shows the time until a dead leader is replaced: `by_settings` unless the record has it.
     #[must_use]
     pub fn with_replacement(self, by_settings: Replacement) -> Self {
         Self { replacement: Some(by_settings), ..self }
     }
 
-    /// That of an observer: its metrics say nothing of who leads, or could.
+    /// Makes this the board of an observer, whose metrics omit leadership and readiness.
     #[must_use]
     pub fn of_observer(mut self) -> Self {
         self.metrics.observes = true;
         self
     }
 
-    /// Shows when the credential expires, as `expiry` says whenever it is asked.
+    /// Shows when the credential expires: `expiry` returns the present value.
     #[must_use]
     pub fn with_expiry(
         self,
@@ -107,8 +107,8 @@ impl Board {
         Self { expiry: Some(Expiry(Box::new(expiry))), ..self }
     }
 
-    /// Notified when the leader may have changed, or an order may wait:
-    /// [`with_hints`](tenure::engine::Runner::with_hints) passes it on to the candidate.
+    /// Returns what is notified when the leader may have changed or an order may wait. Pass it to
+    /// [`with_hints`](tenure::engine::Runner::with_hints).
     #[must_use]
     pub fn hints(&self) -> Arc<Notify> {
         self.hints.clone()
@@ -143,7 +143,7 @@ impl Board {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the report of a step that began at `taken_at`, as the clock says.
+    /// Updates the board with the report of a step that began at `taken_at`.
     pub fn stepped(&self, report: &Report, taken_at: Duration, now: Duration) {
         for exchange in &report.exchanges {
             self.metrics.exchange(exchange);
@@ -155,7 +155,7 @@ impl Board {
         self.has_changed();
     }
 
-    /// Takes an event of the runner that happened at `now`, as the clock says.
+    /// Updates the board with an event of the runner that happened at `now`.
     pub fn happened(&self, event: &Event, now: Duration) {
         // The report of that step has told all of it.
         if let Event::Renewed { .. } = event {

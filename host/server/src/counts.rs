@@ -7,19 +7,19 @@ use tenure::handler::TurnEnd;
 use tenure::{Class, Event};
 use tenure_core::{Exchange, ExchangeResult, ProblemClass, RequestKind, Turn};
 
-/// How long a renewal took that was answered; none for all else. The lease depends on renewals, so their times are worth
-/// a histogram.
+/// Returns the duration of an exchange that is a renewal with an answer.
+#[must_use]
 pub fn renewal(exchange: &Exchange) -> Option<Duration> {
     let answered = exchange.result != ExchangeResult::Unanswered;
     (exchange.what == RequestKind::RenewLease && answered).then_some(exchange.took)
 }
 
-/// What times of renewals are counted by, in seconds: 1 ms to 16 s.
+/// Returns the bucket bounds for durations of renewals, in seconds: 1 ms to 16 s.
 pub fn renewal_bounds() -> impl Iterator<Item = f64> {
     (0..15).map(|n| 0.001 * 2_f64.powi(n))
 }
 
-/// What times of turns are counted by, in seconds: 10 ms to 3 h.
+/// Returns the bucket bounds for durations of turns, in seconds: 10 ms to 3 h.
 pub fn turn_bounds() -> impl Iterator<Item = f64> {
     (0..11).map(|n| 0.01 * 4_f64.powi(n))
 }
@@ -51,14 +51,14 @@ const CLASSES: [Class; 14] = [
     Class::Overload,
 ];
 
-/// How long something took, each time.
+/// A histogram of durations.
 #[derive(Clone, Debug)]
 pub struct Times {
-    /// The upper bounds in seconds, and how many took that long at most, but longer than the bound before.
+    /// The upper bound of each bucket in seconds, and the number of durations in it.
     pub buckets: Vec<(f64, u64)>,
-    /// How many there were, also beyond the last bound.
+    /// The number of durations, with those above the last bound.
     pub count: u64,
-    /// All of them together, in seconds.
+    /// The sum of the durations, in seconds.
     pub sum: f64,
 }
 

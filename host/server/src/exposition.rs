@@ -4,7 +4,7 @@
 mod tests;
 
 use super::board::Board;
-use super::metrics::{Figure, Kind, Sample, Value};
+use super::metrics::{Kind, Metric, Sample, Value};
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +23,8 @@ pub(super) fn exposition(
 ) -> (&'static str, String) {
     let open_metrics = accept.contains("application/openmetrics-text");
     let mut text = String::new();
-    for figure in Figure::all() {
-        write(&mut text, open_metrics, figure, &figure.samples(boards, now));
+    for metric in Metric::all() {
+        write(&mut text, open_metrics, metric, &metric.samples(boards, now));
     }
     if !open_metrics {
         return (TEXT, text);
@@ -33,13 +33,13 @@ pub(super) fn exposition(
     (OPEN_METRICS, text)
 }
 
-/// A figure without samples is left out.
-fn write(text: &mut String, open_metrics: bool, figure: &Figure, samples: &[Sample]) {
+/// A metric without samples is left out.
+fn write(text: &mut String, open_metrics: bool, metric: &Metric, samples: &[Sample]) {
     if samples.is_empty() {
         return;
     }
-    let (name, help) = (figure.name, figure.help);
-    let (kind, end) = match figure.kind {
+    let (name, help) = (metric.name, metric.help);
+    let (kind, end) = match metric.kind {
         Kind::Counter => ("counter", "_total"),
         Kind::Gauge => ("gauge", ""),
         Kind::Histogram => ("histogram", ""),

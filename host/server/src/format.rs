@@ -4,7 +4,7 @@ use chrono::Month;
 use serde_json::{Value, json};
 use tenure_core::{Listed, Timestamp, milliseconds};
 
-/// One object of `candidates` in `tenure status --json`, and of `/candidates`.
+/// Returns a candidate as an object of `/candidates` and of `tenure status --json`.
 #[must_use]
 pub fn candidate_as_json(candidate: &Listed, now: Timestamp) -> Value {
     let Listed { name, address, ready, failover, seen } = candidate;
@@ -18,9 +18,9 @@ pub fn candidate_as_json(candidate: &Listed, now: Timestamp) -> Value {
     })
 }
 
-/// The schedule of this description, as the record has it, in words: `every day at 02:00 Europe/Berlin` for
-/// `cron 0 2 * * * Europe/Berlin`. A description that is words already, or means more than a sentence can
-/// say, stays as it is.
+/// Returns a schedule on record in words: `every day at 02:00 Europe/Berlin` for `cron 0 2 * * * Europe/Berlin`.
+///
+/// A description that a short sentence cannot express is returned unchanged.
 #[must_use]
 pub fn schedule_words(description: &str) -> String {
     let words = match description.split_once(' ') {
@@ -33,7 +33,7 @@ pub fn schedule_words(description: &str) -> String {
     words.unwrap_or_else(|| description.to_owned())
 }
 
-/// The words, with the description after them where that says more: for output that people copy from.
+/// Returns the words, followed by the description in parentheses if it differs.
 #[must_use]
 pub fn schedule_words_and_text(description: &str) -> String {
     match schedule_words(description) {

@@ -22,13 +22,13 @@ const PRIVATE: [&str; 5] = [".localhost", ".local", ".internal", ".svc", ".home.
 /// Probes ask by whatever name they like, and learn nothing that others should not.
 const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
-/// The names by which a listener may be asked, beside addresses and names that the public DNS does
-/// not have. Clones share them.
+/// The host names to which a listener answers, in addition to addresses and names that the public DNS does not have.
+/// Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts(Arc<RwLock<BTreeSet<String>>>);
 
 impl Hosts {
-    /// One name more; `*` stands for all. A listener that has a clone of these takes it too.
+    /// Adds a name; `*` stands for all. A listener that has a clone answers to it too.
     pub fn add(&self, name: &str) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(plain(name));
     }

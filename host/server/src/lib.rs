@@ -17,6 +17,8 @@
 //! # }
 //! ```
 //!
+//! The modules serve the program `tenure` and its demo, and may change in any release.
+//!
 //! | request | answer |
 //! |---|---|
 //! | `GET /` | a page that shows all of this as it goes on; `GET /events` is what it lives on. Of several elections an overview, by `GET /events?overview` |
@@ -69,6 +71,7 @@ pub use board::{Board, Problem, Summary};
 pub use hosts::Hosts;
 pub use role::Leader;
 pub use roster::Roster;
+pub use watch::client::Watcher;
 
 use std::io;
 use std::net::SocketAddr;
@@ -77,7 +80,7 @@ use tenure::engine::Clock;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A listener that shows a [`Board`]. It ends when it is dropped.
+/// A listener that shows boards. It ends when it is dropped.
 #[derive(Debug)]
 #[must_use = "it ends when it is dropped"]
 pub struct Server {
@@ -111,8 +114,8 @@ impl Server {
         Self::serve_all(listener, roster, Hosts::default())
     }
 
-    /// The same for the candidates of several elections, which may come and go: `?election=container/blob` chooses
-    /// one. `hosts` are names by which it may be asked, beside this machine's.
+    /// Shows the candidates of several elections, which may come and go: `?election=container/blob` selects one. The
+    /// listener answers to the names of `hosts` and of this machine.
     ///
     /// # Errors
     ///
@@ -128,7 +131,7 @@ impl Server {
         Ok(Self { address, task })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

@@ -13,25 +13,25 @@ pub use super::counts::{Times, renewal, renewal_bounds, turn_bounds};
 
 use Read::{Candidate, Counted, Everybody, Process};
 
-/// What a figure is, in the words of Prometheus.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A number that only rises.
     Counter,
-    /// What is true now.
+    /// A present value.
     Gauge,
-    /// How long something took, each time.
+    /// A histogram of durations.
     Histogram,
 }
 
-/// What is said of the samples of one name.
+/// A metric: the description of its samples.
 #[derive(Clone, Copy, Debug)]
-pub struct Figure {
-    /// In OpenMetrics: a counter's samples have `_total` after it.
+pub struct Metric {
+    /// The name in OpenMetrics. Samples of a counter append `_total` to it.
     pub name: &'static str,
-    /// A sentence without its period.
+    /// The help text: a sentence without its period.
     pub help: &'static str,
-    /// What it is.
+    /// The type.
     pub kind: Kind,
     read: Read,
 }
@@ -48,10 +48,10 @@ enum Read {
     Process(fn() -> Option<Sample>),
 }
 
-/// One value of a figure.
+/// A sample of a metric.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// By name. Values are as they were given, with any characters.
+    /// Names and values of the labels. Values are not escaped.
     pub labels: Vec<(&'static str, String)>,
     /// The value.
     pub value: Value,
@@ -60,11 +60,11 @@ pub struct Sample {
 /// The value of a sample.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// A count, or another whole number.
+    /// An integer.
     Whole(u64),
-    /// Mostly seconds.
+    /// A floating-point number.
     Real(f64),
-    /// How long something took, each time.
+    /// A histogram of durations.
     Times(Times),
 }
 
@@ -97,8 +97,8 @@ impl Samples<'_> {
     }
 }
 
-/// All of them, in the order in which they are shown.
-const FIGURES: [Figure; 25] = [
+/// All metrics, in the order of `/metrics`.
+const METRICS: [Metric; 25] = [
     gauge(
         "tenure_is_leader",
         "1 while this candidate leads",
@@ -244,25 +244,25 @@ const FIGURES: [Figure; 25] = [
     ),
 ];
 
-const fn counter(name: &'static str, help: &'static str, read: Read) -> Figure {
-    Figure { name, help, kind: Kind::Counter, read }
+const fn counter(name: &'static str, help: &'static str, read: Read) -> Metric {
+    Metric { name, help, kind: Kind::Counter, read }
 }
 
-const fn gauge(name: &'static str, help: &'static str, read: Read) -> Figure {
-    Figure { name, help, kind: Kind::Gauge, read }
+const fn gauge(name: &'static str, help: &'static str, read: Read) -> Metric {
+    Metric { name, help, kind: Kind::Gauge, read }
 }
 
-const fn histogram(name: &'static str, help: &'static str, read: Read) -> Figure {
-    Figure { name, help, kind: Kind::Histogram, read }
+const fn histogram(name: &'static str, help: &'static str, read: Read) -> Metric {
+    Metric { name, help, kind: Kind::Histogram, read }
 }
 
-impl Figure {
-    /// All that there are.
+impl Metric {
+    /// Returns all metrics.
     pub fn all() -> impl Iterator<Item = &'static Self> {
-        FIGURES.iter()
+        METRICS.iter()
     }
 
-    /// Its samples at `now`, of these candidates or of the process.
+    /// Returns the samples at `now`, of these candidates or of the process.
     #[must_use]
     pub fn samples(&self, boards: &[Arc<Board>], now: Duration) -> Vec<Sample> {
         let mut all = Vec::new();

@@ -30,17 +30,17 @@ impl Role {
     }
 }
 
-/// Who leads.
+/// The leader that a candidate knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leader {
-    /// How candidates name it.
+    /// Its name.
     pub name: String,
     /// Its fencing token.
     pub term: u64,
-    /// Where it can be reached, if it said so.
+    /// Its address, if it published one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// When it won, by the record.
+    /// The time of its election by the record, RFC 3339.
     #[serde(skip)]
     pub since: Option<String>,
 }

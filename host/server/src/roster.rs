@@ -26,7 +26,7 @@ pub(super) struct Face {
     pub source: Source,
 }
 
-/// The candidates that a [`Server`](super::Server) shows. Clones are one.
+/// The candidates that a [`Server`](super::Server) shows. Clones share them.
 #[derive(Clone)]
 pub struct Roster {
     clock: Reading,
@@ -47,19 +47,19 @@ impl Roster {
         Arc::make_mut(&mut self.lock()).push(Face { board, clock, source });
     }
 
-    /// Shows this one no longer: what reads its news hears the last of them.
+    /// Removes a candidate, and ends the streams that show it.
     pub fn remove(&self, board: &Arc<Board>) {
         board.close();
         Arc::make_mut(&mut self.lock()).retain(|face| !Arc::ptr_eq(&face.board, board));
     }
 
-    /// All that are shown, in the order in which they came.
+    /// Returns the boards of all candidates, in the order in which they were added.
     #[must_use]
     pub fn boards(&self) -> Vec<Arc<Board>> {
         self.faces().iter().map(|face| face.board.clone()).collect()
     }
 
-    /// How many are shown.
+    /// Returns the number of candidates.
     #[must_use]
     pub fn count(&self) -> usize {
         self.faces().len()

@@ -17,9 +17,9 @@ pub(super) const FAILURES: u32 = 2;
 /// A problem of a candidate.
 #[derive(Clone, Debug, Serialize)]
 pub struct Problem {
-    /// The class of the WIT's `problem`, or `component`.
+    /// The class as the WIT names it, or `component`.
     pub class: &'static str,
-    /// What happened, and what to do about it.
+    /// A description, with advice.
     pub detail: String,
 }
 
@@ -61,12 +61,12 @@ impl Board {
         state.waits || state.role == Role::Left || now.saturating_sub(state.heard) < STILL
     }
 
-    /// Its loop begins later, with [`begins`](Self::begins): components may have to be compiled before.
+    /// Makes probes wait for [`begins`](Self::begins): components may have to be compiled first.
     pub fn waits(&self) {
         self.state().waits = true;
     }
 
-    /// Its loop begins now.
+    /// Tells that the loop of the candidate begins now.
     pub fn begins(&self, now: Duration) {
         let mut state = self.state();
         (state.waits, state.heard) = (false, now);
@@ -99,7 +99,7 @@ impl Board {
         Readiness::NotReady(why)
     }
 
-    /// Its process cannot work until `ready` is true: [`Runner::when_ready`](tenure::engine::Runner::when_ready).
+    /// Shows the process as not ready until `ready` is true: see [`Runner::when_ready`](tenure::engine::Runner::when_ready).
     pub fn when_ready(&self, ready: watch::Receiver<bool>) {
         self.state().ready = Some(ready);
     }

@@ -109,7 +109,7 @@ fn an_observer_does_not_say_that_nobody_leads() {
     assert!(shows(&observer, "elections_won_total"), "{observer}");
 }
 
-/// The table that people read has each figure, and no other.
+/// The table that people read has each metric, and no other.
 #[test]
 fn the_figures_are_those_of_the_documentation() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
@@ -120,7 +120,7 @@ fn the_figures_are_those_of_the_documentation() {
         known.then(|| (name.to_owned(), rest.split(' ').next().unwrap().to_owned()))
     });
     let (mut text, sample) = (String::new(), [Sample::of(Value::Whole(0))]);
-    Figure::all().for_each(|figure| write(&mut text, false, figure, &sample));
+    Metric::all().for_each(|metric| write(&mut text, false, metric, &sample));
     let shown = text.lines().filter_map(|line| {
         let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
         Some((name.to_owned(), kind.to_owned()))

@@ -78,7 +78,7 @@ impl Page {
     }
 }
 
-/// Where views come from, and the word that there is a new one.
+/// A source of views of one election.
 #[derive(Clone)]
 pub struct Source {
     election: Arc<str>,
@@ -88,7 +88,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Takes views of an election of `view`, and sends another one whenever there is word of a change.
+    /// Creates a source. `view` makes a view; `changed` signals that there is a new one.
     pub fn new(
         election: impl Into<Arc<str>>,
         view: impl Fn() -> View + Send + Sync + 'static,
@@ -118,8 +118,9 @@ struct Face {
     places: Arc<Semaphore>,
 }
 
-/// `/` and `/events`, of the election that `?election=` names or else the only one. Of several, `/` is their
-/// overview, which lives on `/events?overview`. `sources` says which there are whenever it is asked.
+/// Serves `/` and `/events` for the elections that `sources` returns.
+///
+/// `?election=` selects one of several. Without it, `/` is an overview of them, which reads `/events?overview`.
 pub fn router(sources: impl Fn() -> Vec<Source> + Send + Sync + 'static) -> Router {
     let (sources, places): (Sources, _) = (Arc::new(sources), Arc::new(Semaphore::new(VIEWERS)));
     let overview = Arc::new(Overview::new(sources.clone()));

@@ -1,14 +1,14 @@
-//! How many requests there were lately.
+//! The rate of requests.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// More requests in a minute are not counted.
+/// The maximum number of requests that are counted in a minute.
 const MOST: usize = 600;
 
-/// The instants of the newest requests.
+/// Counts the requests of the last minute, up to 600.
 #[derive(Debug, Default)]
 pub struct Rate(VecDeque<Duration>);
 
@@ -26,7 +26,7 @@ impl Rate {
         }
     }
 
-    /// How many there were in the minute before `now`.
+    /// Returns the number of requests in the minute before `now`.
     pub fn per_minute(&self, now: Duration) -> usize {
         self.0.iter().filter(|at| now.saturating_sub(**at) < MINUTE).count()
     }

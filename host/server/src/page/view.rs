@@ -1,63 +1,63 @@
-//! What the page shows at an instant: one small value, told whole each time.
+//! The content of the page at an instant: one small value, which is sent whole each time.
 //!
-//! All times are ages and spans in milliseconds, counted from the instant of the view: the clock of
-//! whoever looks does not matter.
+//! All times are ages and spans in milliseconds, counted from the instant of the view. So the viewer's clock does not
+//! matter.
 
 use serde::Serialize;
 use std::time::Duration;
 use tenure::status::{Outlook, Replacement};
 use tenure_core::milliseconds;
 
-/// How far back the page shows at least.
+/// The shortest time that the page shows.
 pub const WINDOW: Duration = Duration::from_secs(120);
 
-/// As many candidates are told at most.
+/// The maximum number of candidates in a view.
 pub(crate) const LANES: usize = 12;
-/// As many turns of one candidate are told at most.
+/// The maximum number of turns of one candidate.
 pub const TURNS: usize = 120;
-/// As many sentences of a kind are told at most.
+/// The maximum number of notes of one kind.
 pub const NOTES: usize = 12;
 
 /// The longest text, in characters.
 const TEXT: usize = 300;
 
-/// The page at an instant.
+/// The content of the page at an instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct View {
     /// `container/blob`.
     pub election: String,
-    /// The candidate that tells this; none when all of them are seen.
+    /// The candidate that reports this. None: the view covers all candidates.
     pub told_by: Option<String>,
-    /// Who leads, where that is known.
+    /// The leader, if it is known.
     pub leader: Option<Leader>,
-    /// Nobody knows who leads: the storage account does not answer, or was not asked yet, or the leader is not on
-    /// record yet.
+    /// True if the leader is unknown: the storage account does not answer, no request was sent yet, or the record does
+    /// not name the leader yet.
     pub unseen: bool,
-    /// How soon somebody else leads when the leader dies, as a sentence.
+    /// The time until a dead leader is replaced, as a sentence.
     pub replacement: Option<String>,
-    /// How soon the present leader took over, and from whom, where somebody saw that.
+    /// The takeover by the present leader, if it was observed.
     pub take_over: Option<TakeOver>,
-    /// How long a leader that is gone keeps the others out, where that is known.
+    /// The rest of the lease of a leader that is gone, if it is known.
     pub vacancy: Option<Validity>,
-    /// How far back the lanes show.
+    /// The time that the lanes show.
     pub window_ms: u64,
-    /// The age of the first of this election that was seen and is known still; none when all of it is.
+    /// The age of the oldest observation that is still kept. None: nothing was forgotten.
     pub began_ms: Option<u64>,
     /// The candidates, in the order in which they are shown.
     pub lanes: Vec<Lane>,
-    /// When turns are due, in words, where a schedule is on record.
+    /// The schedule in words, if one is on record.
     pub schedule: Option<String>,
     /// The last ten turns, the oldest first.
     pub turns: Vec<PastTurn>,
     /// The newest turn.
     pub last_turn: Option<LastTurn>,
-    /// How turns go by the record, and when the next one comes.
+    /// The results of turns and the next turn, by the record.
     pub outlook: Outlook,
-    /// The newest first.
+    /// The changes of leadership, the newest first.
     pub changes: Vec<Note>,
-    /// The newest first.
+    /// The problems, the newest first.
     pub problems: Vec<Note>,
-    /// Turns that should not have been, where somebody judges that.
+    /// The number of turns that overlapped, if they are counted.
     pub overlapping: Option<usize>,
     /// The commands that an operator may copy. None: the page shows none.
     pub commands: Option<Commands>,
@@ -79,91 +79,91 @@ pub struct PastTurn {
     pub slot: String,
     /// The same with the offset and the name of the schedule's time zone (RFC 9557).
     pub local: String,
-    /// It ran for a trigger, and was asked for at that time.
+    /// True if it ran for a trigger; its slot is then the time of the trigger.
     pub triggered: bool,
-    /// How it ended, as the log names it; `running`; `claimed`: it runs, or its outcome is not on record;
-    /// `missed`: it has no turn and never will; or `unknown`.
+    /// The outcome as the log names it; `running`; `claimed`: it runs, or its outcome is not on record; `missed`: it
+    /// never gets a turn; or `unknown`.
     pub outcome: String,
-    /// How long it ran, where that is known.
+    /// Its duration, if it is known.
     pub took_ms: Option<u64>,
     /// The age of its slot.
     pub age_ms: u64,
 }
 
-/// Who leads.
+/// The leader of an election.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Leader {
-    /// How candidates name it.
+    /// Its name.
     pub name: String,
     /// Its fencing token.
     pub term: u64,
-    /// Since when, as the record on the blob tells it.
+    /// The time of its election by the record.
     pub since: Option<String>,
-    /// For how long it was seen to lead.
+    /// The time for which it was observed to lead.
     pub seen_ms: u64,
-    /// How long it may act, where that is known.
+    /// The time for which it may act, if it is known.
     pub validity: Option<Validity>,
 }
 
-/// That a leader took over from the one before.
+/// A takeover from the previous leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TakeOver {
-    /// From what happened to the leader until the next one led.
+    /// The time from the cause until the next leader led.
     pub after_ms: u64,
-    /// What happened, as in "after the leader's machine died".
+    /// The cause, as in "after the leader's machine died".
     pub cause: &'static str,
 }
 
-/// How long a leader may act without another renewal, or a lease lasts.
+/// The time for which a leader may act without another renewal, or for which a lease lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Validity {
-    /// From the instant of the view on.
+    /// The time that is left at the instant of the view.
     pub left_ms: u64,
-    /// Right after a renewal.
+    /// The time right after a renewal.
     pub whole_ms: u64,
 }
 
-/// One candidate.
+/// A candidate and its history.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lane {
-    /// How candidates name it.
+    /// Its name.
     pub name: String,
-    /// One word.
+    /// Its state in one word.
     pub state: &'static str,
-    /// What else is the matter with it, in a word or two each.
+    /// Its impairments, in a word or two each.
     pub hindered: Vec<&'static str>,
-    /// Requests that it sent in the last minute, where they are counted.
+    /// The number of requests that it sent in the last minute, if they are counted.
     pub requests_per_minute: Option<usize>,
-    /// What it was, by time.
+    /// Its states by time.
     pub spans: Vec<Span>,
-    /// The turns that it ran.
+    /// Its turns.
     pub turns: Vec<Tick>,
-    /// What can be done to it: see the demo.
+    /// The actions that the demo offers for it.
     pub actions: Vec<&'static str>,
 }
 
 /// A stretch of time in a lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Span {
-    /// What the candidate was.
+    /// The state of the candidate.
     pub kind: Kind,
     /// The fencing token of a leader.
     pub term: Option<u64>,
     /// The age of its beginning.
     pub from_ms: u64,
-    /// The age of its end; none while it goes on.
+    /// The age of its end. None: it goes on.
     pub to_ms: Option<u64>,
-    /// How soon the leader took over, where somebody saw that.
+    /// The time that the takeover took, if it was observed.
     pub after_ms: Option<u64>,
 }
 
-/// What a candidate is in a stretch of time.
+/// The state of a candidate in a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// It leads.
     Leads,
-    /// Another one leads.
+    /// It follows another leader.
     Follows,
     /// The leader is gone, and its lease keeps the others out.
     LeaseRuns,
@@ -178,7 +178,7 @@ pub enum Kind {
 /// A turn in a lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tick {
-    /// `running`, or as the log names it.
+    /// `running`, or the outcome as the log names it.
     pub outcome: String,
     /// The age of its beginning.
     pub age_ms: u64,
@@ -189,32 +189,32 @@ pub struct Tick {
 pub struct LastTurn {
     /// The scheduled instant, RFC 3339.
     pub slot: String,
-    /// `running`, or as the log names it.
+    /// `running`, or the outcome as the log names it.
     pub outcome: String,
-    /// Who ran it; none where the record tells of it alone.
+    /// The candidate that ran it. None: only the record has it.
     pub candidate: Option<String>,
-    /// How long it ran, where that is known.
+    /// Its duration, if it is known.
     pub took_ms: Option<u64>,
 }
 
-/// A sentence for people.
+/// A sentence about an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
-    /// The age of what it tells.
+    /// The age of the event.
     pub age_ms: u64,
     /// The sentence, of 300 characters at most.
     pub text: String,
 }
 
 impl Note {
-    /// A sentence, cut where it is too long.
+    /// Creates a note, and cuts a text that is too long.
     pub fn new(age: Duration, text: &str) -> Self {
         Self { age_ms: milliseconds(age), text: short(text) }
     }
 }
 
 impl Span {
-    /// A span as seen at `now`, unless it is out of sight in this window.
+    /// Returns a span as seen at `now`, unless it ended before the window.
     pub fn seen(
         window: Duration,
         now: Duration,
@@ -233,8 +233,7 @@ impl Span {
     }
 }
 
-/// How far back lanes show in which something so old is to be seen: a time of which people can name the
-/// quarters, and [`WINDOW`] at least.
+/// Returns the window that shows events of age `oldest`: a time with round quarters, and at least [`WINDOW`].
 pub(crate) fn window(oldest: Duration) -> Duration {
     const MINUTE: u64 = 60;
     const HOUR: u64 = 60 * MINUTE;
@@ -252,7 +251,7 @@ pub(crate) fn window(oldest: Duration) -> Duration {
     windows.find(|window| oldest <= *window).unwrap_or(Duration::from_secs(12 * 52 * WEEK))
 }
 
-/// As a sentence of its own.
+/// Returns the text with a capital letter and a period.
 pub fn sentence(told: &Replacement) -> String {
     let told = told.to_string();
     let mut letters = told.chars();
@@ -260,7 +259,7 @@ pub fn sentence(told: &Replacement) -> String {
     first.into_iter().chain(letters).chain(['.']).collect()
 }
 
-/// A text that cannot make the view large.
+/// Cuts a text after 300 characters.
 pub fn short(text: &str) -> String {
     match text.char_indices().nth(TEXT) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -54,7 +54,7 @@ const MOST_CHANGES: u32 = 16;
 /// So many addresses are remembered that could not be watched.
 const REMEMBERED: usize = 64;
 
-/// Watches leaders, for the candidates of a process.
+/// Watches the leaders of a process's candidates, so that followers notice a change before their next poll.
 pub struct Watcher {
     clients: Clients,
     places: Semaphore,
@@ -75,7 +75,7 @@ enum End {
 }
 
 impl Watcher {
-    /// Trusts servers that `authorities` vouch for, beside those that the platform trusts.
+    /// Creates a watcher that trusts `authorities` in addition to those of the platform.
     #[must_use]
     pub fn new(authorities: Authorities) -> Self {
         let clients = Clients::direct(authorities);
@@ -91,8 +91,8 @@ impl Watcher {
         places.or_insert_with(|| Arc::new(Semaphore::new(PLACES_AT_ONE))).clone()
     }
 
-    /// Watches whoever the candidate of `board` follows, and notifies `hints` of news. Says by `tell` of an
-    /// address that cannot be watched, once. Goes on until it is dropped.
+    /// Watches the leader that the candidate of `board` follows, and notifies `hints` of changes. Calls `tell` once for
+    /// each address that cannot be watched. Runs until it is dropped.
     pub async fn run(&self, board: Arc<Board>, hints: Arc<Notify>, tell: impl Fn(String)) {
         let mut changed = board.changes();
         let mut told = BTreeSet::new();
@@ -202,7 +202,6 @@ impl Watcher {
     }
 }
 
-/// Whom the candidate follows, if that one gave an address.
 /// Completes when the candidate does not follow that leader any more.
 async fn replaced(leader: &Followed, board: &Board, changed: &mut watch::Receiver<()>) {
     while board.followed().as_ref() == Some(leader) {
@@ -319,7 +318,7 @@ pub fn accepts_stream(bytes: &[u8]) -> bool {
     reader.read(bytes, Duration::ZERO).is_ok()
 }
 
-/// The address of a listener, as the record tells it or an operator; none if it is not one that can be asked.
+/// Parses the address of a listener. None: it is not an HTTP URL without credentials.
 #[must_use]
 pub fn listener(text: &str) -> Option<Url> {
     let mut url = Url::parse(text.trim()).ok().filter(|url| {
@@ -333,7 +332,7 @@ pub fn listener(text: &str) -> Option<Url> {
     Some(url)
 }
 
-/// Where the listener at that address answers about an election.
+/// Returns the URL of `path` at a listener, for an election.
 #[must_use]
 pub fn endpoint(at: &Url, path: &str, election: Option<&str>) -> Url {
     let mut url = at.clone();

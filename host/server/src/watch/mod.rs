@@ -23,10 +23,10 @@
 //! reader to ask again; one that breaks off in the middle tells that the process is gone, or cannot be
 //! reached.
 
-mod client;
+pub(super) mod client;
 mod stream;
 
-pub use client::{Watcher, accepts_stream, endpoint, listener};
+pub use client::{accepts_stream, endpoint, listener};
 pub(super) use stream::router;
 
 use super::board::Board;
