@@ -44,12 +44,8 @@
 //! | `Identity` | `claimant` | [`settings::Settings::name`] |
 //! | `LeaseDuration`, `RenewDeadline`, `RetryPeriod` | `lease_duration`, `renew_grace_period` | `lease`, `lease` less `margin`, `renew` and `poll` of [`settings::Settings`] |
 //! | `ReleaseOnCancel` | `vacate` | always, when [`Membership::leave`] or `run_while_leading` completes |
-//! | `HealthzAdaptor` | | `/healthz` of the feature `server` |
+//! | `HealthzAdaptor` | | `/healthz` of the crate `tenure-server` |
 //! | `Run` returns when the leadership is lost | | it contends again, and returns only after `shutdown` |
-//!
-//! # Features
-//!
-//! - `server`: pages, metrics and probes over HTTP, and the orders of operators (`server`).
 //!
 //! # Design decisions
 //!
@@ -77,8 +73,6 @@ mod membership;
 #[doc(hidden)]
 pub mod program;
 mod runner;
-#[cfg(feature = "server")]
-pub mod server;
 pub mod settings;
 pub mod shares;
 pub mod status;

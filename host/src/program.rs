@@ -25,15 +25,3 @@ pub mod shares {
     pub use crate::shares::whole::make_way;
     pub use tenure_shares::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
 }
-
-/// What the listener shows.
-#[cfg(feature = "server")]
-pub mod server {
-    pub use crate::server::answers::answer;
-    pub use crate::server::board::{Summary, Told};
-    pub use crate::server::figures::{Figure, Kind, Sample, Value};
-    pub use crate::server::metrics::{renewal, renewal_bounds, turn_bounds};
-    pub use crate::server::page::{Row, Source, rate, router, view};
-    pub use crate::server::role::Leader;
-    pub use crate::server::watch::{accepts_stream, endpoint, listener};
-}

@@ -21,8 +21,8 @@ use std::time::Duration;
 use tenure::Event;
 use tenure::engine::{BootClock, Variables};
 use tenure::handler::{Handler, LineSink, WebhookHandler, from_fn};
-use tenure::server::{Application, Board};
 use tenure_core::variable;
+use tenure_server::{Application, Board};
 use tenure_wasmtime::{ComponentHandler, Engine, MEMORY_LIMIT as USUAL_MEMORY, Options};
 use tenure_webhook::Target;
 

@@ -17,7 +17,7 @@ pub fn settings_file(data: &[u8]) {
 /// A line between the runner and its supervisors, or the stream of a leader. What is read from a line is the same after it
 /// was written and read again.
 pub fn messages(data: &[u8]) {
-    let _ = tenure::program::server::accepts_stream(data);
+    let _ = tenure_server::watch::accepts_stream(data);
     #[cfg(unix)]
     for line in String::from_utf8_lossy(data).lines() {
         for written in reread(line) {

@@ -12,8 +12,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tenure::Authorities;
 use tenure::engine::{BootClock, Election, Variables};
-use tenure::server::Hosts;
 use tenure_core::variable;
+use tenure_server::Hosts;
 use tenure_wasmtime::{ElectionComponent, Engine};
 use tokio::net::TcpListener;
 

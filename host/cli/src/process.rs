@@ -15,9 +15,9 @@ use std::time::Duration;
 use tenure::engine::{Clock as _, Order};
 use tenure::program::elections::{Leave, Task, Tasks};
 use tenure::program::shares::Place;
-use tenure::server::{Hosts, Roster, Watcher};
 use tenure::{Class, Event};
 use tenure_core::ProblemClass;
+use tenure_server::{Hosts, Roster, Watcher};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use tenure::Event;
 use tenure::engine::BootClock;
 use tenure::program::elections::Tasks;
-use tenure::server::{Roster, Server, Watcher};
+use tenure_server::{Roster, Server, Watcher};
 use tenure_wasmtime::Engine;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;

@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 use std::time::Duration;
-use tenure::program::server::view::{Kind, Lane, View};
+use tenure_server::page::view::{Kind, Lane, View};
 
 pub(super) const PLAIN: Style = Style::new();
 pub(super) const BOLD: Style = Style::new().bold();
@@ -159,7 +159,7 @@ fn sign(lane: &Lane, scale: Scale, from: Duration, to: Duration) -> (Style, char
         return (BOLD, '●');
     }
     let covers = |kind: Kind, at: Duration| {
-        let is_it = |span: &&tenure::program::server::view::Span| {
+        let is_it = |span: &&tenure_server::page::view::Span| {
             let end = span.to_ms.map_or(scale.now, |age| scale.instant(age));
             span.kind == kind && scale.instant(span.from_ms) <= at && at < end
         };

@@ -4,8 +4,8 @@ use super::act::Act;
 use super::stage::{Event, Heard, What};
 use chrono::{DateTime, Utc};
 use std::time::Duration;
-use tenure::program::server::view::Kind;
 use tenure::status::Replacement;
+use tenure_server::page::view::Kind;
 
 /// The most notes and terms that are kept.
 const KEPT: usize = 200;

@@ -3,11 +3,11 @@
 use super::act::Act;
 use super::story::{Lane, State, Story, Term};
 use std::time::Duration;
-use tenure::program::server::view::{
+use tenure_core::milliseconds;
+use tenure_server::page::view::{
     Kind, Lane as Shown, LastTurn, Leader, NOTES, Note, Span, TURNS, TakeOver, Tick, Validity,
     View, WINDOW, sentence, short,
 };
-use tenure_core::milliseconds;
 
 /// Shows the story at `now`, with counts that are not in it: turns that overlapped, and the requests per minute of each
 /// candidate.

@@ -40,7 +40,7 @@ impl ClockDifference {
 
 /// The service's time of day, as far as it is known from reports.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ServiceTime {
+pub struct ServiceTime {
     /// The reported difference of this machine's clock, if any.
     pub difference: Option<ClockDifference>,
 }
@@ -54,6 +54,7 @@ impl ServiceTime {
     }
 
     /// Returns the time: this machine's, corrected by the difference.
+    #[must_use]
     pub fn now(&self) -> Timestamp {
         self.difference.map_or_else(wall, |difference| difference.corrected(wall()))
     }

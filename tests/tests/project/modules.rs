@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates, by their folders.
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 16] = [
     "guest",
     "guest/azure",
     "guest/base",
@@ -23,6 +23,7 @@ const CRATES: [&str; 15] = [
     "host/cli",
     "host/clock",
     "host/demo",
+    "host/server",
     "host/shares",
     "host/store",
     "host/supervisor",

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
-use tenure::status::{local_time, schedule_words_and_text};
+use tenure::status::local_time;
 use tenure_base::duration::format_duration;
 use tenure_core::{Agenda, Delivery, Missed, Settings, Timestamp, milliseconds};
+use tenure_server::format::schedule_words_and_text;
 #[cfg(unix)]
 use tenure_supervisor::{Visibility, visibility};
 

@@ -6,8 +6,8 @@ use crate::settings::table::{LISTEN, LISTEN_HOST};
 use reqwest::Url;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
-use tenure::server::{Hosts, Server};
 use tenure_core::variable;
+use tenure_server::{Hosts, Server};
 use tokio::net::TcpListener;
 
 /// Reads where to listen: an address with a port, `localhost:PORT`, or `:PORT` for all IPv4 addresses.

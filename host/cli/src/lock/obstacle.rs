@@ -1,6 +1,6 @@
 //! Obstacles to acquiring a lock, by the summaries of its candidate.
 
-use tenure::program::server::Summary;
+use tenure_server::Summary;
 
 /// What keeps a candidate from leading, as far as summaries of it tell, one after the other.
 #[derive(Default)]
@@ -62,8 +62,8 @@ impl Obstacle {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use tenure::program::server::Told;
-    use tenure::server::Board;
+    use tenure_server::Board;
+    use tenure_server::Problem;
 
     /// What becomes of summaries with these roles, problems and failures, one after the other.
     fn judged(seen: &[(&'static str, &'static str, bool)]) -> Vec<bool> {
@@ -74,7 +74,7 @@ mod tests {
         let mut obstacle = Obstacle::default();
         let summary = |&(role, class, failing): &(_, &'static str, _)| Summary {
             role,
-            problem: (!class.is_empty()).then(|| Told { class, detail: "x".to_owned() }),
+            problem: (!class.is_empty()).then(|| Problem { class, detail: "x".to_owned() }),
             failing,
             ..Board::new("locks/one", "ada", Duration::ZERO).summary(Duration::ZERO)
         };

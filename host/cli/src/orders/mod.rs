@@ -13,8 +13,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tenure::engine::{BootClock, Election};
 use tenure::program::http::Clients;
-use tenure::program::server::{endpoint, listener};
 use tenure_core::{Incumbent, Problem, ProblemClass, causes};
+use tenure_server::watch::{endpoint, listener};
 use tokio::time::sleep;
 
 /// Limit of a hint to the leader.

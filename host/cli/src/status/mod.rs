@@ -25,13 +25,12 @@ use shares::Shares;
 use std::process::ExitCode;
 use subjects::{AT_ONCE, Subject, Subjects};
 use tenure::engine::BootClock;
-use tenure::status::{
-    EndedTurn, Outlook, Replacement, candidate_as_json, local_time, schedule_words_and_text,
-};
+use tenure::status::{EndedTurn, Outlook, Replacement, local_time};
 use tenure_core::{
     Finished, Incumbent, LastSlot, Listed, MissedSlots, Outcome, Problem, Snapshot, Timestamp,
     Triggered, Turns, Zone, milliseconds, variable,
 };
+use tenure_server::format::{candidate_as_json, schedule_words_and_text};
 
 /// Nobody leads, or a share is not held by the member that should hold it.
 const NOT_AS_PLANNED: u8 = 1;

@@ -20,10 +20,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure::engine::{BootClock, Clock as _, TraceParent};
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
-use tenure::program::server::{Figure, Kind, Sample, Value, renewal, renewal_bounds, turn_bounds};
-use tenure::server::Roster;
 use tenure::{Class, Event, Lease};
 use tenure_core::{Report, Turn};
+use tenure_server::Roster;
+use tenure_server::metrics::{Kind, Metric, Sample, Value, renewal, renewal_bounds, turn_bounds};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -174,18 +174,18 @@ fn meter(provider: &SdkMeterProvider) -> Meter {
 /// Shows the figures of `/metrics` by `meter`: the same names, labels and values. Times are not among them: they are
 /// measured where they are known.
 fn observe(meter: &Meter, roster: &Roster, clock: &BootClock) {
-    for figure in Figure::all() {
+    for metric in Metric::all() {
         let (roster, clock) = (roster.clone(), clock.clone());
         let observe = move |instrument: &dyn AsyncInstrument<f64>| {
-            for Sample { labels, value } in figure.samples(&roster.boards(), clock.now()) {
+            for Sample { labels, value } in metric.samples(&roster.boards(), clock.now()) {
                 if let Some(value) = number(&value) {
                     let labels = labels.into_iter().map(|(name, value)| KeyValue::new(name, value));
                     instrument.observe(value, &labels.collect::<Vec<_>>());
                 }
             }
         };
-        let (name, help) = (figure.name, format!("{}.", figure.help));
-        match figure.kind {
+        let (name, help) = (metric.name, format!("{}.", metric.help));
+        match metric.kind {
             Kind::Counter => {
                 let counter = meter.f64_observable_counter(name).with_description(help);
                 let _ = counter.with_callback(observe).build();

@@ -4,9 +4,9 @@ use super::log::{Log, Whose};
 use std::time::Duration;
 use tenure::engine::BootClock;
 use tenure::handler::Handler;
-use tenure::server::Roster;
 use tenure::{Class, Event};
 use tenure_core::Report;
+use tenure_server::Roster;
 
 // With braces, so that it is made by `default` like the other one.
 #[derive(Default)]

@@ -5,8 +5,8 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::HeaderMap;
 use http_body_util::BodyExt as _;
-use tenure::program::server::Source;
-use tenure::program::server::view::View;
+use tenure_server::page::Source;
+use tenure_server::page::view::View;
 use tokio::sync::watch;
 use tower_service::Service as _;
 

@@ -5,7 +5,7 @@ use crate::screen::plain;
 use crate::stage::{Event, What};
 use crate::story::Story;
 use crate::view::view;
-use tenure::program::server::view::{Kind, TakeOver, Validity, View};
+use tenure_server::page::view::{Kind, TakeOver, Validity, View};
 
 fn at(story: &Story, now: u64) -> View {
     view(story, ms(now), 0, &[17, 20, 19])

@@ -1,0 +1,226 @@
+//! What a candidate is at the moment, as far as others may know it. Written by the runner, read by the
+//! pages.
+
+mod allowance;
+mod readiness;
+mod state;
+
+pub use readiness::Problem;
+pub(super) use readiness::Readiness;
+pub(super) use state::{Change, State};
+
+use super::counts::Metrics;
+use super::role::{Followed, Leader, Role};
+use chrono::{DateTime, Utc};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tenure::Event;
+use tenure::status::Replacement;
+use tenure_core::Report;
+use tokio::sync::{Notify, watch};
+
+/// The present state of one candidate, with its newest changes and its figures.
+#[derive(Debug)]
+pub struct Board {
+    /// The candidate's name.
+    pub(super) candidate: String,
+    /// `container/blob`.
+    pub(super) election: String,
+    state: Mutex<State>,
+    pub(super) metrics: Metrics,
+    /// How soon somebody else leads, by this candidate's settings.
+    replacement: Option<Replacement>,
+    /// When the credential expires.
+    expiry: Option<Expiry>,
+    /// The word that something may have changed; none once it is shown no longer.
+    changed: Mutex<Option<watch::Sender<()>>>,
+    /// Notified when the leader may have changed, or an order may wait.
+    hints: Arc<Notify>,
+}
+
+struct Expiry(Box<dyn Fn() -> Option<DateTime<Utc>> + Send + Sync>);
+
+impl fmt::Debug for Expiry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Expiry")
+    }
+}
+
+/// The state of a candidate at a moment, for service managers and locks.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// `container/blob`.
+    pub election: String,
+    /// `leading`, `following`, `undecided` or `left`.
+    pub role: &'static str,
+    /// The leader, if it is known.
+    pub leader: Option<Leader>,
+    /// The newest problem since the last answer of the service.
+    pub problem: Option<Problem>,
+    /// The problem that prevents it from leading and following.
+    pub blocked: Option<Problem>,
+    /// True if the loop runs, has ended, or has not begun yet.
+    pub running: bool,
+    /// True once the loop has made its first step.
+    pub begun: bool,
+    /// True if the newest request failed.
+    pub failing: bool,
+}
+
+impl Board {
+    /// Creates the board of a candidate that begins now.
+    #[must_use]
+    pub fn new(election: &str, candidate: &str, now: Duration) -> Self {
+        let state = State::begun(now);
+        Self {
+            candidate: candidate.to_owned(),
+            election: election.to_owned(),
+            state: Mutex::new(state),
+            metrics: Metrics::new(),
+            replacement: None,
+            expiry: None,
+            changed: Mutex::new(Some(watch::Sender::new(()))),
+            hints: Arc::default(),
+        }
+    }
+
+    /// Shows the time until a dead leader is replaced: `by_settings` unless the record has it.
+    #[must_use]
+    pub fn with_replacement(self, by_settings: Replacement) -> Self {
+        Self { replacement: Some(by_settings), ..self }
+    }
+
+    /// Makes this the board of an observer, whose metrics omit leadership and readiness.
+    #[must_use]
+    pub fn of_observer(mut self) -> Self {
+        self.metrics.observes = true;
+        self
+    }
+
+    /// Shows when the credential expires: `expiry` returns the present value.
+    #[must_use]
+    pub fn with_expiry(
+        self,
+        expiry: impl Fn() -> Option<DateTime<Utc>> + Send + Sync + 'static,
+    ) -> Self {
+        Self { expiry: Some(Expiry(Box::new(expiry))), ..self }
+    }
+
+    /// Returns what is notified when the leader may have changed or an order may wait. Pass it to
+    /// [`with_hints`](tenure::engine::Runner::with_hints).
+    #[must_use]
+    pub fn hints(&self) -> Arc<Notify> {
+        self.hints.clone()
+    }
+
+    /// Says that there is something new to show.
+    pub(super) fn has_changed(&self) {
+        if let Some(changed) = &*self.changed() {
+            changed.send_replace(());
+        }
+    }
+
+    /// Ends all streams that show it, once they have told the last change.
+    pub(super) fn close(&self) {
+        *self.changed() = None;
+    }
+
+    fn changed(&self) -> MutexGuard<'_, Option<watch::Sender<()>>> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The word that there is something new to show.
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        let changed = self.changed();
+        changed
+            .as_ref()
+            .map_or_else(|| watch::Sender::new(()).subscribe(), watch::Sender::subscribe)
+    }
+
+    /// The state, for whoever shows all of it.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Updates the board with the report of a step that began at `taken_at`.
+    pub fn stepped(&self, report: &Report, taken_at: Duration, now: Duration) {
+        for exchange in &report.exchanges {
+            self.metrics.exchange(exchange);
+        }
+        if let Some(turn) = &report.run {
+            self.metrics.claimed(turn);
+        }
+        self.state().stepped(&self.candidate, report, taken_at, now);
+        self.has_changed();
+    }
+
+    /// Updates the board with an event of the runner that happened at `now`.
+    pub fn happened(&self, event: &Event, now: Duration) {
+        // The report of that step has told all of it.
+        if let Event::Renewed { .. } = event {
+            return;
+        }
+        self.metrics.event(event);
+        self.state().happened(&self.candidate, event, now);
+        self.has_changed();
+    }
+
+    /// What it is at `now`: leadership ends with its time, whether or not anybody says so.
+    pub(super) fn role(&self, now: Duration) -> Role {
+        match &self.state().role {
+            Role::Leading { until, .. } if now >= *until => Role::Undecided,
+            role => role.clone(),
+        }
+    }
+
+    /// Returns the state at `now`.
+    pub fn summary(&self, now: Duration) -> Summary {
+        let (role, running) = (self.role(now), self.runs(now));
+        let state = self.state();
+        Summary {
+            election: self.election.clone(),
+            leader: role.leader(&self.candidate),
+            role: match role {
+                Role::Leading { .. } => "leading",
+                Role::Following(_) => "following",
+                Role::Undecided => "undecided",
+                Role::Left => "left",
+            },
+            problem: state.problem.clone(),
+            blocked: state.blocked.clone(),
+            running,
+            begun: state.stepped,
+            failing: state.failures > 0,
+        }
+    }
+
+    /// When its credential expires, where that is known.
+    pub(super) fn credential_expires(&self) -> Option<DateTime<Utc>> {
+        self.expiry.as_ref().and_then(|Expiry(expiry)| expiry())
+    }
+
+    /// How soon somebody else leads when the leader dies: the one of `state`, or else the next one.
+    pub(super) fn replacement(&self, state: &State) -> Option<Replacement> {
+        let by_settings = self.replacement?;
+        Some(match &state.role {
+            Role::Leading { .. } => Replacement { promise: state.promise, ..by_settings },
+            Role::Following(Some(leader)) => Replacement {
+                promise: state.promise,
+                watched: leader.address.as_deref().is_some_and(Replacement::may_be_watched),
+                ..by_settings
+            },
+            _ => by_settings,
+        })
+    }
+
+    /// Returns the leader that it follows, if that one gave an address.
+    pub(super) fn followed(&self) -> Option<Followed> {
+        match self.state().role.clone() {
+            Role::Following(Some(Leader { name, term, address: Some(address), .. })) => {
+                Some(Followed { name, term, address })
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What a candidate counts.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tenure::handler::TurnEnd;
+use tenure::{Class, Event};
+use tenure_core::{Exchange, ExchangeResult, ProblemClass, RequestKind, Turn};
+
+/// Returns the duration of an exchange that is a renewal with an answer.
+#[must_use]
+pub fn renewal(exchange: &Exchange) -> Option<Duration> {
+    let answered = exchange.result != ExchangeResult::Unanswered;
+    (exchange.what == RequestKind::RenewLease && answered).then_some(exchange.took)
+}
+
+/// Returns the bucket bounds for durations of renewals, in seconds: 1 ms to 16 s.
+pub fn renewal_bounds() -> impl Iterator<Item = f64> {
+    (0..15).map(|n| 0.001 * 2_f64.powi(n))
+}
+
+/// Returns the bucket bounds for durations of turns, in seconds: 10 ms to 3 h.
+pub fn turn_bounds() -> impl Iterator<Item = f64> {
+    (0..11).map(|n| 0.01 * 4_f64.powi(n))
+}
+
+/// How turns end: each has its sample before the first one ends so.
+const ENDS: [TurnEnd; 5] = [
+    TurnEnd::Succeeded,
+    TurnEnd::Failed(String::new()),
+    TurnEnd::Trapped(String::new()),
+    TurnEnd::TimedOut,
+    TurnEnd::CutOff,
+];
+
+/// What problems are of: each has its sample before there is one.
+const CLASSES: [Class; 14] = [
+    Class::Election(ProblemClass::Configuration),
+    Class::Election(ProblemClass::UnusableBlob),
+    Class::Election(ProblemClass::ForeignLease),
+    Class::Election(ProblemClass::Refused),
+    Class::Election(ProblemClass::Clock),
+    Class::Election(ProblemClass::Unreachable),
+    Class::Election(ProblemClass::Unavailable),
+    Class::Election(ProblemClass::Nonsense),
+    Class::Election(ProblemClass::LeaseLost),
+    Class::Election(ProblemClass::Schedule),
+    Class::Election(ProblemClass::Work),
+    Class::Election(ProblemClass::Order),
+    Class::Component,
+    Class::Overload,
+];
+
+/// A histogram of durations.
+#[derive(Clone, Debug)]
+pub struct Times {
+    /// The upper bound of each bucket in seconds, and the number of durations in it.
+    pub buckets: Vec<(f64, u64)>,
+    /// The number of durations, with those above the last bound.
+    pub count: u64,
+    /// The sum of the durations, in seconds.
+    pub sum: f64,
+}
+
+impl Times {
+    fn by(bounds: impl Iterator<Item = f64>) -> Self {
+        Self { buckets: bounds.map(|bound| (bound, 0)).collect(), count: 0, sum: 0.0 }
+    }
+
+    fn add(&mut self, took: Duration) {
+        let took = took.as_secs_f64();
+        self.sum += took;
+        self.count += 1;
+        if let Some((_, count)) = self.buckets.iter_mut().find(|(bound, _)| took <= *bound) {
+            *count += 1;
+        }
+    }
+}
+
+/// Since the candidate began.
+#[derive(Debug)]
+pub(super) struct Counts {
+    pub elected: u64,
+    pub stood_down: u64,
+    /// By verb and result.
+    pub requests: BTreeMap<(String, &'static str), u64>,
+    pub renewals: Times,
+    /// By their outcome.
+    pub turns: BTreeMap<String, u64>,
+    pub turn_times: Times,
+    /// A turn has begun, and not ended.
+    works: bool,
+    pub triggered: u64,
+    pub past_due: u64,
+    pub missed: u64,
+    pub refused: u64,
+    pub preempted: u64,
+    /// By class.
+    pub problems: BTreeMap<&'static str, u64>,
+}
+
+/// All that one candidate counts.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    /// Whether it only observes: who leads, and who could, is for candidates to say.
+    pub(super) observes: bool,
+    counts: Mutex<Counts>,
+}
+
+impl Metrics {
+    pub(super) fn new() -> Self {
+        let counts = Counts {
+            elected: 0,
+            stood_down: 0,
+            requests: BTreeMap::new(),
+            renewals: Times::by(renewal_bounds()),
+            turns: ENDS.iter().map(|end| (end.to_string(), 0)).collect(),
+            turn_times: Times::by(turn_bounds()),
+            works: false,
+            triggered: 0,
+            past_due: 0,
+            missed: 0,
+            refused: 0,
+            preempted: 0,
+            problems: CLASSES.iter().map(|class| (class.name(), 0)).collect(),
+        };
+        Self { observes: false, counts: Mutex::new(counts) }
+    }
+
+    pub(super) fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn exchange(&self, exchange: &Exchange) {
+        let result = match exchange.result {
+            ExchangeResult::Done => "done",
+            ExchangeResult::Declined => "declined",
+            ExchangeResult::Refused => "refused",
+            ExchangeResult::Unavailable => "unavailable",
+            ExchangeResult::Nonsense => "nonsense",
+            ExchangeResult::Unanswered => "unanswered",
+        };
+        let verb = exchange.what.name().replace(' ', "-");
+        let mut counts = self.counts();
+        *counts.requests.entry((verb, result)).or_default() += 1;
+        if let Some(took) = renewal(exchange) {
+            counts.renewals.add(took);
+        }
+    }
+
+    /// A turn was claimed, whether it begins or not.
+    pub(super) fn claimed(&self, turn: &Turn) {
+        self.counts().missed += u64::from(turn.missed);
+    }
+
+    pub(super) fn event(&self, event: &Event) {
+        let mut counts = self.counts();
+        match event {
+            Event::Elected { .. } => counts.elected += 1,
+            Event::StoodDown { .. } => counts.stood_down += 1,
+            Event::TurnStarted { turn } => {
+                counts.works = true;
+                counts.triggered += u64::from(turn.trigger.is_some());
+                counts.past_due += u64::from(turn.past_due);
+            }
+            // It never began: it is no turn.
+            Event::TurnEnded { .. } if !counts.works => counts.refused += 1,
+            Event::TurnEnded { end, elapsed, .. } => {
+                counts.works = false;
+                counts.preempted += u64::from(matches!(end, TurnEnd::CutOff | TurnEnd::TimedOut));
+                *counts.turns.entry(end.to_string()).or_default() += 1;
+                counts.turn_times.add(*elapsed);
+            }
+            Event::Problem { class, .. } => *counts.problems.entry(class.name()).or_default() += 1,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,143 @@
+use super::*;
+use crate::metrics::renewal_bounds;
+use chrono::DateTime;
+use std::collections::BTreeSet;
+use tenure_core::{
+    End, Ended, Exchange, ExchangeResult, NextTurn, Outcome, RequestKind, Timestamp, Turns,
+};
+
+fn board() -> Board {
+    Board::new("jobs/a \"b\"", "ada\\\n", Duration::ZERO)
+}
+
+fn text_of(accept: &str, board: Board) -> String {
+    exposition(accept, &[Arc::new(board)], Duration::ZERO).1
+}
+
+#[test]
+fn the_older_format_names_counters_by_their_samples() {
+    let labels = r#"{election="jobs/a \"b\"",candidate="ada\\\n"}"#;
+    for (accept, name) in [(OPEN_METRICS, "tenure_stand_downs"), (TEXT, "tenure_stand_downs_total")]
+    {
+        let expected = format!(
+            "# HELP {name} Leaderships that ended.\n# TYPE {name} counter\n\
+             tenure_stand_downs_total{labels} 0\n# HELP "
+        );
+        let text = text_of(accept, board());
+        assert!(text.contains(&expected), "{text}");
+    }
+}
+
+#[test]
+fn a_time_is_in_its_bucket_and_in_all_above() {
+    let board = board();
+    for took in [2_000_000, 2_000_001, 60_000_000_000].map(Duration::from_nanos) {
+        let (what, result) = (RequestKind::RenewLease, ExchangeResult::Done);
+        board.metrics.exchange(&Exchange { what, result, took });
+    }
+    let text = text_of(TEXT, board);
+    let of = |end: &str| {
+        let beginning = format!("tenure_renewal_seconds_{end}{{");
+        let lines = text.lines().filter(move |line| line.starts_with(&beginning));
+        lines.map(|line| line.rsplit_once("candidate=\"ada\\\\\\n\"").unwrap().1)
+    };
+    let buckets = of("bucket").map(|rest| rest.split_once("le=\"").unwrap().1);
+    let buckets = buckets.collect::<Vec<_>>();
+    assert_eq!(buckets.len(), renewal_bounds().count() + 1);
+    assert_eq!(buckets[..3], ["0.001\"} 0", "0.002\"} 1", "0.004\"} 2"]);
+    assert_eq!(buckets[14..], ["16.384\"} 2", "+Inf\"} 3"]);
+    assert_eq!(of("sum").collect::<Vec<_>>(), ["} 60.004000001"]);
+    assert_eq!(of("count").collect::<Vec<_>>(), ["} 3"]);
+}
+
+/// The same count under another name, or one instant for another, would be seen here.
+#[test]
+fn each_figure_has_the_value_of_its_name() {
+    let board = board().with_expiry(|| DateTime::from_timestamp(4, 500_000_000));
+    let ended = |second: u64, outcome| {
+        let end = End { outcome, at: Timestamp(second * 1_000_000_000), took: None };
+        Some(Ended { slot: Timestamp(0), triggered: false, end })
+    };
+    board.state().turns = Some(Turns {
+        last_success: ended(1, Outcome::Succeeded),
+        last_failure: ended(2, Outcome::Failed),
+        failure_detail: None,
+        missed: None,
+        next: Some(NextTurn { slot: Timestamp(0), at: Timestamp(3_000_000_000) }),
+        schedule: None,
+        last_slot: None,
+        finished: None,
+        triggered: None,
+    });
+    {
+        let mut counts = board.metrics.counts();
+        counts.elected = 5;
+        counts.stood_down = 6;
+        counts.triggered = 7;
+        counts.past_due = 8;
+        counts.missed = 9;
+        counts.refused = 10;
+        counts.preempted = 11;
+    }
+    let text = text_of(TEXT, board);
+    for (name, value) in [
+        ("tenure_last_success_timestamp_seconds", "1"),
+        ("tenure_last_failure_timestamp_seconds", "2"),
+        ("tenure_next_turn_timestamp_seconds", "3"),
+        ("tenure_credential_expires_timestamp_seconds", "4.5"),
+        ("tenure_elections_won_total", "5"),
+        ("tenure_stand_downs_total", "6"),
+        ("tenure_turns_triggered_total", "7"),
+        ("tenure_turns_past_due_total", "8"),
+        ("tenure_slots_missed_total", "9"),
+        ("tenure_turns_refused_total", "10"),
+        ("tenure_preemptions_total", "11"),
+    ] {
+        let line = text.lines().find(|line| line.starts_with(&format!("{name}{{")));
+        assert!(line.unwrap().ends_with(&format!("}} {value}")), "{name}: {line:?}");
+    }
+}
+
+#[test]
+fn an_observer_does_not_say_that_nobody_leads() {
+    let of_candidate = ["is_leader", "ready", "term", "valid_for_seconds"];
+    let shows = |text: &str, name| text.contains(&format!("\ntenure_{name}{{"));
+    let (candidate, observer) = (text_of(TEXT, board()), text_of(TEXT, board().of_observer()));
+    for name in of_candidate {
+        assert_eq!((shows(&candidate, name), shows(&observer, name)), (true, false), "{name}");
+    }
+    assert!(shows(&observer, "elections_won_total"), "{observer}");
+}
+
+/// The table that people read has each metric, and no other.
+#[test]
+fn the_figures_are_those_of_the_documentation() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let documented = page.lines().filter_map(|line| {
+        let (name, rest) = line.strip_prefix("| `")?.split_once("` | ")?;
+        let known = name.starts_with("tenure_") || name.starts_with("process_");
+        known.then(|| (name.to_owned(), rest.split(' ').next().unwrap().to_owned()))
+    });
+    let (mut text, sample) = (String::new(), [Sample::of(Value::Whole(0))]);
+    Metric::all().for_each(|metric| write(&mut text, false, metric, &sample));
+    let shown = text.lines().filter_map(|line| {
+        let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
+        Some((name.to_owned(), kind.to_owned()))
+    });
+    assert_eq!(documented.collect::<BTreeSet<_>>(), shown.collect::<BTreeSet<_>>());
+}
+
+#[test]
+fn open_metrics_is_for_who_asks_for_it() {
+    let asked = "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;version=0.0.4;q=0.5";
+    for (accept, kind, ends) in [
+        (asked, OPEN_METRICS, true),
+        ("*/*", TEXT, false),
+        ("text/plain", TEXT, false),
+        ("", TEXT, false),
+    ] {
+        let (told, text) = exposition(accept, &[], Duration::ZERO);
+        assert_eq!((told, text.ends_with("\n# EOF\n")), (kind, ends), "{accept}");
+    }
+}

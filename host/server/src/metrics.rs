@@ -1,0 +1,311 @@
+//! The metrics of candidates and of their process: one table for `/metrics` and for OpenTelemetry.
+
+use super::board::{Board, Readiness};
+use super::counts::Counts;
+use super::process;
+use super::role::Role;
+use chrono::{DateTime, Utc};
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_core::{Timestamp, Turns};
+
+pub use super::counts::{Times, renewal, renewal_bounds, turn_bounds};
+
+use Read::{Candidate, Counted, Everybody, Process};
+
+/// The type of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A number that only rises.
+    Counter,
+    /// A present value.
+    Gauge,
+    /// A histogram of durations.
+    Histogram,
+}
+
+/// A metric: the description of its samples.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// The name in OpenMetrics. Samples of a counter append `_total` to it.
+    pub name: &'static str,
+    /// The help text: a sentence without its period.
+    pub help: &'static str,
+    /// The type.
+    pub kind: Kind,
+    read: Read,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Read {
+    /// Of candidates, not of observers.
+    Candidate(fn(&Board, Duration, &mut Samples<'_>)),
+    /// Of candidates and observers.
+    Everybody(fn(&Board, Duration, &mut Samples<'_>)),
+    /// A count of candidates and observers.
+    Counted(fn(&Counts) -> u64),
+    /// Of the process. None where the system does not tell.
+    Process(fn() -> Option<Sample>),
+}
+
+/// A sample of a metric.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Names and values of the labels. Values are not escaped.
+    pub labels: Vec<(&'static str, String)>,
+    /// The value.
+    pub value: Value,
+}
+
+/// The value of a sample.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// An integer.
+    Whole(u64),
+    /// A floating-point number.
+    Real(f64),
+    /// A histogram of durations.
+    Times(Times),
+}
+
+/// Where the samples of a candidate go.
+struct Samples<'s> {
+    board: &'s Board,
+    all: &'s mut Vec<Sample>,
+}
+
+impl Samples<'_> {
+    fn one(&mut self, value: Value) {
+        self.labelled([], value);
+    }
+
+    fn whole(&mut self, value: impl Into<u64>) {
+        self.one(Value::Whole(value.into()));
+    }
+
+    /// In seconds since 1970. It has a sample only where it is known.
+    fn instant(&mut self, at: Option<DateTime<Utc>>) {
+        if let Some(at) = at {
+            self.one(Value::Real(seconds(at)));
+        }
+    }
+
+    fn labelled<const N: usize>(&mut self, more: [(&'static str, String); N], value: Value) {
+        let Board { election, candidate, .. } = self.board;
+        let names = [("election", election.clone()), ("candidate", candidate.clone())];
+        self.all.push(Sample { labels: names.into_iter().chain(more).collect(), value });
+    }
+}
+
+/// All metrics, in the order of `/metrics`.
+const METRICS: [Metric; 25] = [
+    gauge(
+        "tenure_is_leader",
+        "1 while this candidate leads",
+        Candidate(|board, now, to| to.whole(leads(board, now).is_some())),
+    ),
+    gauge(
+        "tenure_ready",
+        "1 while the storage account answers, lets this candidate lead or follow, and its process is ready",
+        Candidate(|board, now, to| to.whole(board.takes_part(now) == Readiness::Ready)),
+    ),
+    gauge(
+        "tenure_term",
+        "The term of this candidate while it leads, otherwise 0",
+        Candidate(|board, now, to| to.whole(leads(board, now).map_or(0, |(term, _)| term))),
+    ),
+    gauge(
+        "tenure_valid_for_seconds",
+        "How long this leader may act without another renewal or beat",
+        Candidate(|board, now, to| {
+            let left = leads(board, now).map_or(Duration::ZERO, |(_, left)| left);
+            to.one(Value::Real(left.as_secs_f64()));
+        }),
+    ),
+    gauge(
+        "tenure_last_success_timestamp_seconds",
+        "When the last turn that succeeded ended, by the record, in seconds since 1970",
+        Everybody(|board, _, to| {
+            to.instant(on_record(board, |turns| Some(turns.last_success.as_ref()?.end.at)))
+        }),
+    ),
+    gauge(
+        "tenure_last_failure_timestamp_seconds",
+        "When the last turn that did not succeed ended, by the record, in seconds since 1970",
+        Everybody(|board, _, to| {
+            to.instant(on_record(board, |turns| Some(turns.last_failure.as_ref()?.end.at)))
+        }),
+    ),
+    gauge(
+        "tenure_next_turn_timestamp_seconds",
+        "When the next turn is due, by the record, in seconds since 1970",
+        Everybody(|board, _, to| {
+            to.instant(on_record(board, |turns| Some(turns.next.as_ref()?.at)))
+        }),
+    ),
+    gauge(
+        "tenure_credential_expires_timestamp_seconds",
+        "When the shared access signature expires, in seconds since 1970",
+        Everybody(|board, _, to| to.instant(board.credential_expires())),
+    ),
+    counter("tenure_elections_won", "Leaderships that began", Counted(|counts| counts.elected)),
+    counter("tenure_stand_downs", "Leaderships that ended", Counted(|counts| counts.stood_down)),
+    counter(
+        "tenure_requests",
+        "Requests, by verb and result",
+        Everybody(|board, _, to| {
+            for ((verb, result), count) in &board.metrics.counts().requests {
+                let labels = [("verb", verb.clone()), ("result", (*result).into())];
+                to.labelled(labels, Value::Whole(*count));
+            }
+        }),
+    ),
+    histogram(
+        "tenure_renewal_seconds",
+        "How long answered renewals of the lease took",
+        Everybody(|board, _, to| to.one(Value::Times(board.metrics.counts().renewals.clone()))),
+    ),
+    counter(
+        "tenure_turns",
+        "Turns by their outcome",
+        Everybody(|board, _, to| {
+            for (outcome, count) in &board.metrics.counts().turns {
+                to.labelled([("outcome", outcome.clone())], Value::Whole(*count));
+            }
+        }),
+    ),
+    histogram(
+        "tenure_turn_seconds",
+        "How long turns took",
+        Everybody(|board, _, to| to.one(Value::Times(board.metrics.counts().turn_times.clone()))),
+    ),
+    counter(
+        "tenure_turns_triggered",
+        "Turns that somebody asked for outside the schedule",
+        Counted(|counts| counts.triggered),
+    ),
+    counter(
+        "tenure_turns_past_due",
+        "Turns that ran late, or for missed slots",
+        Counted(|counts| counts.past_due),
+    ),
+    counter(
+        "tenure_slots_missed",
+        "Slots that had no turn and never will, counted by the leader that claimed the next one",
+        Counted(|counts| counts.missed),
+    ),
+    counter(
+        "tenure_turns_refused",
+        "Turns that were claimed but did not begin, because the validity had ended",
+        Counted(|counts| counts.refused),
+    ),
+    counter(
+        "tenure_preemptions",
+        "Turns that were stopped: at their time-out, or when the leadership ended",
+        Counted(|counts| counts.preempted),
+    ),
+    counter(
+        "tenure_problems",
+        "Problems that were reported, by class",
+        Everybody(|board, _, to| {
+            for (class, count) in &board.metrics.counts().problems {
+                to.labelled([("class", (*class).into())], Value::Whole(*count));
+            }
+        }),
+    ),
+    gauge(
+        "tenure_build_info",
+        "Always 1; the version is its label",
+        Process(|| {
+            let version = ("version", env!("CARGO_PKG_VERSION").into());
+            Some(Sample { labels: vec![version], value: Value::Whole(1) })
+        }),
+    ),
+    // By the names that Prometheus' own clients use.
+    counter(
+        "process_cpu_seconds",
+        "Time on processors, of the user and of the system, in seconds",
+        Process(|| Some(Sample::of(Value::Real(process::cpu_seconds()?)))),
+    ),
+    gauge(
+        "process_resident_memory_bytes",
+        "Memory that is resident, in bytes",
+        Process(|| Some(Sample::of(Value::Whole(process::resident_bytes()?)))),
+    ),
+    gauge(
+        "process_open_fds",
+        "Open file descriptors",
+        Process(|| Some(Sample::of(Value::Whole(process::open_descriptors()?)))),
+    ),
+    gauge(
+        "process_start_time_seconds",
+        "When this process was started, in seconds since 1970",
+        Process(|| Some(Sample::of(Value::Real(process::started_at()?)))),
+    ),
+];
+
+const fn counter(name: &'static str, help: &'static str, read: Read) -> Metric {
+    Metric { name, help, kind: Kind::Counter, read }
+}
+
+const fn gauge(name: &'static str, help: &'static str, read: Read) -> Metric {
+    Metric { name, help, kind: Kind::Gauge, read }
+}
+
+const fn histogram(name: &'static str, help: &'static str, read: Read) -> Metric {
+    Metric { name, help, kind: Kind::Histogram, read }
+}
+
+impl Metric {
+    /// Returns all metrics.
+    pub fn all() -> impl Iterator<Item = &'static Self> {
+        METRICS.iter()
+    }
+
+    /// Returns the samples at `now`, of these candidates or of the process.
+    #[must_use]
+    pub fn samples(&self, boards: &[Arc<Board>], now: Duration) -> Vec<Sample> {
+        let mut all = Vec::new();
+        if let Process(read) = self.read {
+            all.extend(read());
+            return all;
+        }
+        for board in boards {
+            let mut to = Samples { board, all: &mut all };
+            match self.read {
+                Candidate(read) if !board.metrics.observes => read(board, now, &mut to),
+                Everybody(read) => read(board, now, &mut to),
+                Counted(read) => to.whole(read(&board.metrics.counts())),
+                Candidate(_) | Process(_) => {}
+            }
+        }
+        all
+    }
+}
+
+impl Sample {
+    pub(super) fn of(value: Value) -> Self {
+        Self { labels: Vec::new(), value }
+    }
+}
+
+/// The term that it leads with at `now`, and for how long it may without another renewal.
+fn leads(board: &Board, now: Duration) -> Option<(u64, Duration)> {
+    match board.role(now) {
+        Role::Leading { term, until } => Some((term, until.saturating_sub(now))),
+        _ => None,
+    }
+}
+
+/// An instant of its record.
+fn on_record(
+    board: &Board,
+    which: impl FnOnce(&Turns) -> Option<Timestamp>,
+) -> Option<DateTime<Utc>> {
+    Some(which(board.state().turns.as_ref()?)?.to_date())
+}
+
+#[allow(clippy::cast_precision_loss, reason = "to the millisecond, for 200,000 years")]
+fn seconds(at: DateTime<Utc>) -> f64 {
+    at.timestamp_millis() as f64 / 1000.0
+}

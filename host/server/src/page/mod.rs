@@ -1,0 +1,198 @@
+//! The page at `/`: one file that shows an election as it goes on, and nothing from anywhere else. Where there are
+//! several, `/` is an overview of them, and `/?election=container/blob` is the page of one.
+//!
+//! Its script and its style are the only ones that its browser runs: the policy names them by their
+//! hash, so that a name with markup in it could do nothing even if it were put in as markup.
+
+mod events;
+mod overview;
+mod rate;
+#[cfg(test)]
+mod tests;
+pub mod view;
+
+pub use super::answers::answer;
+use super::answers::{has, refuse, shown, unknown, value};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderValue, Response, StatusCode, Uri, header};
+use axum::routing::get;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use overview::Overview;
+pub(super) use overview::Row;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+pub use rate::Rate;
+use sha2::{Digest as _, Sha256};
+use std::sync::{Arc, LazyLock};
+use tokio::sync::{Semaphore, watch};
+use view::View;
+
+/// So many may watch at a time.
+const VIEWERS: usize = 32;
+
+const STYLE: &str = concat!(include_str!("base.css"), include_str!("page.css"));
+const SCRIPT: &str = concat!(
+    include_str!("base.js"),
+    include_str!("lanes.js"),
+    include_str!("turns.js"),
+    include_str!("commands.js"),
+    include_str!("page.js"),
+);
+const OVERVIEW_STYLE: &str = concat!(include_str!("base.css"), include_str!("overview.css"));
+const OVERVIEW_SCRIPT: &str = concat!(include_str!("base.js"), include_str!("overview.js"));
+
+/// What is different from one election to another: the query of links, and the way back to the overview.
+const QUERY: &str = "<!-- QUERY -->";
+const BACK: &str = "<!-- BACK -->";
+
+/// What stands for itself in the value of a query.
+const PLAIN: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// The page of an election, but for what is different.
+static PAGE: LazyLock<Page> = LazyLock::new(|| Page::new(include_str!("page.html"), STYLE, SCRIPT));
+static OVERVIEW: LazyLock<Page> =
+    LazyLock::new(|| Page::new(include_str!("overview.html"), OVERVIEW_STYLE, OVERVIEW_SCRIPT));
+
+/// A page in one piece.
+struct Page {
+    text: String,
+    /// What its browser may do: run this script and this style, draw the icon that is in the page, and
+    /// ask whoever it has the page from.
+    policy: String,
+}
+
+impl Page {
+    fn new(frame: &str, style: &str, script: &str) -> Self {
+        let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+        let policy = format!(
+            "default-src 'none'; script-src {}; style-src {}; img-src data:; connect-src 'self'; \
+             frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+            hash(script),
+            hash(style),
+        );
+        let text = frame.replace("/* STYLE */", style).replace("/* SCRIPT */", script);
+        Self { text, policy }
+    }
+}
+
+/// A source of views of one election.
+#[derive(Clone)]
+pub struct Source {
+    election: Arc<str>,
+    view: Arc<dyn Fn() -> View + Send + Sync>,
+    row: Arc<dyn Fn() -> Row + Send + Sync>,
+    changed: watch::Receiver<()>,
+}
+
+impl Source {
+    /// Creates a source. `view` makes a view; `changed` signals that there is a new one.
+    pub fn new(
+        election: impl Into<Arc<str>>,
+        view: impl Fn() -> View + Send + Sync + 'static,
+        changed: watch::Receiver<()>,
+    ) -> Self {
+        let (election, view) = (election.into(), Arc::new(view));
+        Self { election, view, row: Arc::new(Row::default), changed }
+    }
+
+    /// Takes its line in the overview of several of `row`.
+    pub(super) fn with_row(self, row: impl Fn() -> Row + Send + Sync + 'static) -> Self {
+        Self { row: Arc::new(row), ..self }
+    }
+
+    pub(super) fn view(&self) -> View {
+        (self.view)()
+    }
+}
+
+/// What there is to be seen of each election at this moment.
+type Sources = Arc<dyn Fn() -> Vec<Source> + Send + Sync>;
+
+#[derive(Clone)]
+struct Face {
+    sources: Sources,
+    overview: Arc<Overview>,
+    places: Arc<Semaphore>,
+}
+
+/// Serves `/` and `/events` for the elections that `sources` returns.
+///
+/// `?election=` selects one of several. Without it, `/` is an overview of them, which reads `/events?overview`.
+pub fn router(sources: impl Fn() -> Vec<Source> + Send + Sync + 'static) -> Router {
+    let (sources, places): (Sources, _) = (Arc::new(sources), Arc::new(Semaphore::new(VIEWERS)));
+    let overview = Arc::new(Overview::new(sources.clone()));
+    Router::new().route("/", get(page)).route("/events", get(events)).with_state(Face {
+        sources,
+        overview,
+        places,
+    })
+}
+
+/// The election that the query names, or else the first.
+fn chosen<'s>(sources: &'s [Source], uri: &Uri) -> Option<&'s Source> {
+    let named = value(uri, "election");
+    sources.iter().find(|source| named.as_ref().is_none_or(|named| **named == *source.election))
+}
+
+/// The page of one election, and how it says what is different in it.
+fn page_of(sources: &[Source], uri: &Uri) -> (StatusCode, String, &'static str) {
+    let several = sources.len() > 1;
+    match chosen(sources, uri) {
+        Some(Source { election, .. }) if !several || has(uri, "election") => {
+            // The only one goes without saying, to the other paths too.
+            let query = if several { query(election) } else { String::new() };
+            let back = if several { back(sources.len()) } else { String::new() };
+            let text = PAGE.text.replace(QUERY, &query).replace(BACK, &back);
+            (StatusCode::OK, text, &PAGE.policy)
+        }
+        // It shows those that are here.
+        None if has(uri, "election") => {
+            (StatusCode::NOT_FOUND, OVERVIEW.text.clone(), &OVERVIEW.policy)
+        }
+        _ => (StatusCode::OK, OVERVIEW.text.clone(), &OVERVIEW.policy),
+    }
+}
+
+/// What chooses an election, behind a path.
+fn query(election: &str) -> String {
+    format!("?election={}", utf8_percent_encode(election, PLAIN))
+}
+
+/// The way to the overview.
+fn back(elections: usize) -> String {
+    format!("<nav aria-label=\"Elections\"><a href=\"/\">All {elections} elections</a></nav>")
+}
+
+async fn page(State(face): State<Face>, uri: Uri) -> Response<Body> {
+    let (status, text, policy) = page_of(&(face.sources)(), &uri);
+    let mut response = shown("text/html; charset=utf-8", text);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    if let Ok(policy) = HeaderValue::from_str(policy) {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    response
+}
+
+async fn events(State(face): State<Face>, uri: Uri) -> Response<Body> {
+    let sources = (face.sources)();
+    let source = match chosen(&sources, &uri) {
+        Some(source) => Some(source.clone()),
+        // There may be some later.
+        None if sources.is_empty() && has(&uri, "overview") => None,
+        None => {
+            return unknown(&sources.iter().map(|source| &*source.election).collect::<Vec<_>>());
+        }
+    };
+    match (face.places.try_acquire_owned(), source) {
+        (Ok(place), Some(source)) if !has(&uri, "overview") => events::stream(source, place),
+        (Ok(place), _) => overview::stream(face.overview, place),
+        (Err(_), _) => refuse(&format!("{VIEWERS} viewers are watching, which is the limit")),
+    }
+}

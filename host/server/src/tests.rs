@@ -1,0 +1,476 @@
+mod access;
+
+use super::board::Readiness;
+use super::*;
+use serde_json::Value;
+use std::time::Duration;
+use tenure::engine::BootClock;
+use tenure::handler::TurnEnd;
+use tenure::{Event, Reason};
+use tenure_core::{
+    EndingReason, Exchange, ExchangeResult, Incumbent, Leadership, Problem, ProblemClass, Report,
+    RequestKind, Role, Timestamp, Turn,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+pub(super) const NOW: Duration = Duration::from_secs(1_000_000);
+
+pub(super) fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(super) fn report(role: Role, results: &[ExchangeResult]) -> Report {
+    let exchange = |result: &ExchangeResult| Exchange {
+        what: RequestKind::RenewLease,
+        result: *result,
+        took: Duration::from_millis(5),
+    };
+    Report { exchanges: results.iter().map(exchange).collect(), ..Report::of(role, seconds(4)) }
+}
+
+pub(super) fn turn() -> Turn {
+    Turn {
+        election: "jobs/report".to_owned(),
+        key: "acme/jobs/report/2000-01-01T00:00:00Z".to_owned(),
+        term: 7,
+        slot: Timestamp(946_684_800_000_000_000),
+        trigger: None,
+        attempt: 1,
+        past_due: false,
+        missed: 0,
+        valid_for: seconds(12),
+        time_limit: None,
+        share: None,
+    }
+}
+
+fn ended(end: TurnEnd) -> Event {
+    let (elapsed, before) = (Duration::from_millis(40), Box::default());
+    Event::TurnEnded { turn: turn(), end, elapsed, before }
+}
+
+pub(super) fn leading() -> Role {
+    Role::Leading(Leadership { term: 7, valid_for: seconds(12) })
+}
+
+pub(super) fn following(address: Option<&str>) -> Role {
+    Role::Following(Some(Incumbent {
+        name: "<script>".to_owned(),
+        term: 6,
+        since: Timestamp(0),
+        address: address.map(str::to_owned),
+        coordinates: false,
+    }))
+}
+
+pub(super) fn board() -> Board {
+    Board::new("jobs/report", "ada", NOW)
+}
+
+#[test]
+fn it_is_ready_as_long_as_the_service_answers() {
+    let board = board();
+    let not_yet = Readiness::NotReady("the storage account has not answered yet".to_owned());
+    assert_eq!(board.readiness(NOW), not_yet);
+    for (results, ready) in [
+        (&[ExchangeResult::Declined][..], true),
+        (&[ExchangeResult::Unanswered], true),
+        (&[ExchangeResult::Unavailable], false),
+        (&[ExchangeResult::Unanswered, ExchangeResult::Done], true),
+        (&[ExchangeResult::Refused, ExchangeResult::Refused], false),
+        (&[], false),
+        (&[ExchangeResult::Done], true),
+    ] {
+        board.stepped(&report(Role::Undecided, results), NOW, NOW);
+        assert_eq!(board.readiness(NOW) == Readiness::Ready, ready, "{results:?}");
+    }
+}
+
+#[test]
+fn it_takes_part_as_soon_as_its_process_can_work() {
+    let board = board();
+    let ready = tokio::sync::watch::Sender::new(false);
+    board.when_ready(ready.subscribe());
+    board.stepped(&report(Role::Undecided, &[ExchangeResult::Done]), NOW, NOW);
+    let Readiness::NotReady(why) = board.takes_part(NOW) else { panic!("it is ready") };
+    assert!(why.contains("not ready yet"), "{why}");
+    ready.send_replace(true);
+    assert_eq!(board.takes_part(NOW), Readiness::Ready);
+}
+
+/// A SAS may be for the election's blob alone.
+#[test]
+fn who_may_not_reach_what_lies_beside_the_election_is_ready() {
+    let board = board();
+    board.stepped(&report(Role::Undecided, &[ExchangeResult::Done]), NOW, NOW);
+    let mut refused = report(leading(), &[ExchangeResult::Refused; 4]);
+    use RequestKind::{Announce, ReadAnnouncement, ReadOrders, WriteCandidates};
+    let beside = [ReadAnnouncement, Announce, WriteCandidates, ReadOrders];
+    for (exchange, what) in refused.exchanges.iter_mut().zip(beside) {
+        exchange.what = what;
+    }
+    board.stepped(&refused, NOW, NOW);
+    assert_eq!(board.readiness(NOW), Readiness::Ready);
+}
+
+/// A look is answered, and the acquire after it refused, again and again.
+#[test]
+fn who_can_look_and_never_win_is_not_ready_until_somebody_leads() {
+    use ExchangeResult::{Declined, Done, Refused};
+    for (class, ready) in [
+        (ProblemClass::Refused, false),
+        (ProblemClass::Configuration, false),
+        (ProblemClass::UnusableBlob, false),
+        (ProblemClass::ForeignLease, false),
+        (ProblemClass::Nonsense, false),
+        (ProblemClass::Work, true),
+        (ProblemClass::Order, true),
+        (ProblemClass::LeaseLost, true),
+    ] {
+        let board = board();
+        let mut refused = report(Role::Undecided, &[Done, Refused]);
+        refused.problems.push(Problem { class, detail: "it needs w".to_owned() });
+        board.stepped(&refused, NOW, NOW);
+        // Not told again for a minute.
+        board.stepped(&report(Role::Undecided, &[Done]), NOW, NOW);
+        let told = board.readiness(NOW);
+        assert_eq!(told == Readiness::Ready, ready, "{class:?}");
+        if let Readiness::NotReady(why) = told {
+            assert!(why.ends_with(": it needs w"), "{why}");
+        }
+        board.stepped(&report(following(None), &[Declined]), NOW, NOW);
+        assert_eq!(board.readiness(NOW), Readiness::Ready, "{class:?}");
+    }
+}
+
+#[test]
+fn why_it_is_not_ready_is_what_was_told_last() {
+    let board = board();
+    let mut refused = report(Role::Undecided, &[ExchangeResult::Refused; 2]);
+    let detail = "look at the role".to_owned();
+    refused.problems.push(Problem { class: ProblemClass::Refused, detail });
+    board.stepped(&refused, NOW, NOW);
+    // Problems are not repeated in each step.
+    board.stepped(&report(Role::Undecided, &[ExchangeResult::Refused]), NOW, NOW);
+    let why = Readiness::NotReady("refused: look at the role".to_owned());
+    assert_eq!(board.readiness(NOW), why);
+}
+
+#[test]
+fn a_loop_that_stands_still_is_neither_healthy_nor_ready() {
+    let board = board();
+    board.stepped(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
+    assert!(board.runs(NOW + seconds(149)));
+    assert!(!board.runs(NOW + seconds(150)));
+    assert_ne!(board.readiness(NOW + seconds(150)), Readiness::Ready);
+}
+
+#[test]
+fn a_loop_that_is_not_to_begin_yet_does_not_stand_still() {
+    let board = board();
+    board.waits();
+    assert!(board.runs(NOW + seconds(3_600)), "components are compiled");
+    board.begins(NOW + seconds(3_600));
+    assert!(board.runs(NOW + seconds(3_749)));
+    assert!(!board.runs(NOW + seconds(3_750)));
+}
+
+#[test]
+fn a_loop_that_has_ended_does_not_stand_still() {
+    let board = board();
+    board.stepped(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
+    board.happened(&Event::Stopped, NOW);
+    let later = NOW + seconds(3600);
+    assert!(board.runs(later));
+    let left = Readiness::NotReady("it has left the election".to_owned());
+    assert_eq!(board.readiness(later), left);
+    assert_eq!(board.summary(later).role, "left");
+}
+
+#[test]
+fn a_summary_has_the_role_after_the_first_step() {
+    let board = board();
+    assert!(!board.summary(NOW).begun);
+    board.stepped(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
+    let summary = board.summary(NOW + seconds(2));
+    assert_eq!((summary.role, summary.begun), ("leading", true));
+}
+
+async fn get(server: &Server, path: &str) -> (u16, Option<String>, String) {
+    let (head, body) = exchange(server, path, "x").await;
+    let location = head.lines().find_map(|line| line.strip_prefix("location: "));
+    (status(&head), location.map(str::to_owned), body)
+}
+
+fn status(head: &str) -> u16 {
+    head.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// Head and body of the answer to whoever asks by this name.
+async fn exchange(server: &Server, path: &str, host: &str) -> (String, String) {
+    let mut stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
+    let request = format!("{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+async fn serve(board: Arc<Board>, clock: &BootClock) -> Server {
+    let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    Server::serve(listener, board, clock).unwrap()
+}
+
+#[tokio::test]
+async fn the_leader_is_found_by_asking_anybody() {
+    let clock = BootClock::new();
+    let board = Arc::new(Board::new("jobs/report", "ada", clock.now()));
+    let server = serve(board.clone(), &clock).await;
+    let told = |body: String| serde_json::from_str::<Value>(&body).unwrap();
+
+    assert_eq!(get(&server, "GET /healthz").await.0, 200);
+    assert_eq!(get(&server, "GET /readyz").await.0, 503);
+    board.stepped(&report(following(None), &[ExchangeResult::Done]), clock.now(), clock.now());
+    assert_eq!(get(&server, "GET /readyz").await.0, 200);
+    assert_eq!(get(&server, "GET /readyz?leader").await.0, 503);
+    let (status, _, body) = get(&server, "GET /leader").await;
+    assert_eq!(status, 200);
+    assert_eq!(told(body)["leader"]["name"], "<script>");
+    assert_eq!(get(&server, "GET /leader?redirect").await.0, 503);
+
+    for (address, expected) in [
+        ("http://10.0.0.9:8080", Some("http://10.0.0.9:8080")),
+        ("10.0.0.9", None),
+        ("javascript:alert(1)", None),
+        ("http://a\r\nset-cookie: b", None),
+    ] {
+        let role = following(Some(address));
+        board.stepped(&report(role, &[ExchangeResult::Done]), clock.now(), clock.now());
+        let (status, location, _) = get(&server, "GET /leader?redirect").await;
+        assert_eq!(
+            (status, location.as_deref()),
+            (if expected.is_some() { 307 } else { 503 }, expected)
+        );
+    }
+
+    board.stepped(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
+    board.happened(
+        &Event::Elected { term: 7, valid_for: seconds(12), next_turn: None },
+        clock.now(),
+    );
+    assert_eq!(get(&server, "GET /readyz?leader").await.0, 200);
+    let body = told(get(&server, "GET /leader").await.2);
+    assert_eq!((&body["leading"], &body["leader"]["term"]), (&Value::Bool(true), &Value::from(7)));
+    let changes = told(get(&server, "GET /history").await.2);
+    assert_eq!(changes["changes"][0]["event"], "elected");
+    // Its time runs out whether or not anybody says so.
+    let over = Role::Leading(Leadership { term: 7, valid_for: Duration::ZERO });
+    board.stepped(&report(over, &[ExchangeResult::Done]), clock.now(), clock.now());
+    assert_eq!(get(&server, "GET /readyz?leader").await.0, 503);
+}
+
+#[tokio::test]
+async fn figures_are_told_and_nothing_can_be_changed() {
+    let clock = BootClock::new();
+    let board = Arc::new(Board::new("jobs/report", "ada \"the\" first", clock.now()));
+    let server = serve(board.clone(), &clock).await;
+    let results = [ExchangeResult::Done, ExchangeResult::Unanswered];
+    board.stepped(&report(leading(), &results), clock.now(), clock.now());
+    board.happened(
+        &Event::Elected { term: 7, valid_for: seconds(12), next_turn: None },
+        clock.now(),
+    );
+    board.happened(&Event::TurnStarted { turn: turn() }, clock.now());
+    board.happened(&ended(TurnEnd::Succeeded), clock.now());
+    let reason = Reason::Election(EndingReason::Left);
+    board.happened(&Event::StoodDown { term: 7, reason }, clock.now());
+    board.stepped(&report(leading(), &[]), clock.now(), clock.now());
+    let (status, _, text) = get(&server, "GET /metrics").await;
+    assert_eq!(status, 200);
+    let labels = r#"election="jobs/report",candidate="ada \"the\" first""#;
+    for line in [
+        format!("tenure_is_leader{{{labels}}} 1"),
+        format!("tenure_term{{{labels}}} 7"),
+        format!("tenure_elections_won_total{{{labels}}} 1"),
+        format!("tenure_stand_downs_total{{{labels}}} 1"),
+        format!("tenure_renewal_seconds_count{{{labels}}} 1"),
+        format!(r#"tenure_turns_total{{{labels},outcome="succeeded"}} 1"#),
+        format!(r#"tenure_turns_total{{{labels},outcome="failed"}} 0"#),
+        format!(r#"tenure_turns_total{{{labels},outcome="trapped"}} 0"#),
+        format!(r#"tenure_turns_total{{{labels},outcome="timed-out"}} 0"#),
+        format!(r#"tenure_turns_total{{{labels},outcome="cut-off"}} 0"#),
+        format!(r#"tenure_problems_total{{{labels},class="refused"}} 0"#),
+        "# TYPE tenure_turns_total counter".to_owned(),
+        format!(r#"tenure_build_info{{version="{}"}} 1"#, env!("CARGO_PKG_VERSION")),
+        format!(r#"tenure_requests_total{{{labels},verb="renew-lease",result="unanswered"}} 1"#),
+    ] {
+        assert!(text.contains(&line), "{line} is not in {text}");
+    }
+    for (request, expected) in
+        [("POST /leader", 405), ("DELETE /healthz", 405), ("GET /leaders", 404)]
+    {
+        assert_eq!(get(&server, request).await.0, expected, "{request}");
+    }
+    for (request, words) in [
+        ("GET /hint", "send it as POST, not GET"),
+        ("OPTIONS /hint", "send it as POST"),
+        ("POST /leader", "this is read-only"),
+        ("DELETE /", "this is read-only"),
+        ("POST /events", "this is read-only"),
+        ("GET /leaders", "/healthz"),
+    ] {
+        let (_, _, told) = get(&server, request).await;
+        assert!(told.contains(words), "{request}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn several_elections_are_told_apart() {
+    let clock = BootClock::new();
+    let now = || clock.now();
+    let boards = ["jobs/a", "jobs/b"].map(|election| Arc::new(Board::new(election, "ada", now())));
+    let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let roster = Roster::new(&clock);
+    boards.iter().for_each(|board| roster.add(board.clone()));
+    let server = Server::serve_all(listener, roster, Hosts::default()).unwrap();
+    let [first, second] = boards;
+    let told = |body: String| serde_json::from_str::<Value>(&body).unwrap();
+
+    assert_eq!(get(&server, "GET /readyz").await.0, 503);
+    first.stepped(&report(leading(), &[ExchangeResult::Done]), now(), now());
+    // One that was just added does not count yet.
+    assert_eq!(get(&server, "GET /readyz").await.0, 200);
+    assert_eq!(get(&server, "GET /readyz?election=jobs/b").await.0, 503);
+    let unanswered = report(Role::Undecided, &[ExchangeResult::Unavailable; 2]);
+    second.stepped(&unanswered, now(), now());
+    let (status, _, why) = get(&server, "GET /readyz").await;
+    assert_eq!(status, 503);
+    assert!(why.contains("jobs/b: "), "{why}");
+    second.stepped(&report(following(None), &[ExchangeResult::Done]), now(), now());
+    for (request, expected) in [
+        ("GET /healthz", 200),
+        ("GET /readyz", 200),
+        ("GET /readyz?leader", 400),
+        ("GET /readyz?leader&election=jobs/a", 200),
+        ("GET /readyz?election=jobs%2Fb&leader", 503),
+        ("GET /leader", 400),
+        ("GET /leader?election=jobs/c", 404),
+        ("GET /history?election=jobs/a", 200),
+    ] {
+        assert_eq!(get(&server, request).await.0, expected, "{request}");
+    }
+    let body = told(get(&server, "GET /leader?election=jobs/b").await.2);
+    assert_eq!((&body["election"], &body["leader"]["term"]), (&"jobs/b".into(), &6.into()));
+    let body = told(get(&server, "GET /leader").await.2);
+    assert_eq!(body["elections"], serde_json::json!(["jobs/a", "jobs/b"]));
+
+    let (_, _, text) = get(&server, "GET /metrics").await;
+    for leads in
+        ["election=\"jobs/a\",candidate=\"ada\"} 1", "election=\"jobs/b\",candidate=\"ada\"} 0"]
+    {
+        assert!(text.contains(&format!("tenure_is_leader{{{leads}")), "{text}");
+    }
+    let heads: Vec<_> = text.lines().filter(|line| line.starts_with('#')).collect();
+    let once: std::collections::BTreeSet<_> = heads.iter().collect();
+    assert_eq!(once.len(), heads.len(), "{text}");
+    // The lines of a name stand below its head.
+    let mut name = "";
+    for line in text.lines() {
+        match line.strip_prefix("# HELP ").and_then(|head| head.split(' ').next()) {
+            Some(next) => name = next,
+            None => assert!(line.starts_with('#') || line.starts_with(name), "{line} below {name}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn elections_come_and_go_while_others_are_shown() {
+    let clock = BootClock::new();
+    let board = |election| {
+        let board = Arc::new(Board::new(election, "ada", clock.now()));
+        board.stepped(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
+        board
+    };
+    let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let roster = Roster::new(&clock);
+    let server = Server::serve_all(listener, roster.clone(), Hosts::default()).unwrap();
+    let status = async |request: &str| get(&server, request).await.0;
+    assert_eq!(status("GET /readyz").await, 200, "nothing keeps nobody from leading");
+    assert_eq!(status("GET /leader").await, 400);
+    let (first, second) = (board("jobs/a"), board("jobs/b"));
+    roster.add(first);
+    assert_eq!(status("GET /leader").await, 200);
+    roster.add(second.clone());
+    assert_eq!(status("GET /leader").await, 400);
+    assert_eq!(status("GET /leader?election=jobs/b").await, 200);
+    assert!(get(&server, "GET /metrics").await.2.contains("jobs/b"));
+
+    // Whoever reads the news of one that goes hears the last of them, and no more.
+    let mut streams = Vec::new();
+    for path in ["/watch", "/events"] {
+        let mut stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
+        let request =
+            format!("GET {path}?election=jobs/b HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut text = Vec::new();
+        while !String::from_utf8_lossy(&text).contains("data: ") {
+            assert!(stream.read_buf(&mut text).await.unwrap() > 0);
+        }
+        streams.push((stream, text));
+    }
+    second.stepped(&report(Role::Left, &[]), clock.now(), clock.now());
+    roster.remove(&second);
+    for (mut stream, mut text) in streams {
+        let ended = tokio::time::timeout(seconds(60), stream.read_to_end(&mut text)).await;
+        ended.expect("it ends").unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(text.matches("data: ").count(), 2, "{text}");
+    }
+    assert_eq!(status("GET /leader").await, 200);
+    assert_eq!(status("GET /leader?election=jobs/b").await, 404);
+    assert!(!get(&server, "GET /metrics").await.2.contains("jobs/b"));
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_known_at_once() {
+    let taken = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let again = Server::bind(taken.local_addr().unwrap()).await;
+    assert_eq!(again.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+}
+
+#[test]
+fn turns_that_were_late_refused_or_stopped_are_counted() {
+    let board = board();
+    let begins = |past_due| Event::TurnStarted { turn: Turn { past_due, ..turn() } };
+    for event in [
+        begins(true),
+        ended(TurnEnd::Succeeded),
+        begins(false),
+        ended(TurnEnd::CutOff),
+        begins(false),
+        ended(TurnEnd::TimedOut),
+        // Claimed, and never begun.
+        ended(TurnEnd::CutOff),
+    ] {
+        board.happened(&event, NOW);
+    }
+    // The claim of the last one told of slots before it: also that of a turn that never begins.
+    let turn = Turn {
+        election: String::new(),
+        key: String::new(),
+        term: 7,
+        slot: Timestamp(0),
+        trigger: None,
+        attempt: 1,
+        past_due: true,
+        missed: 4,
+        valid_for: Duration::ZERO,
+        time_limit: None,
+        share: None,
+    };
+    board.stepped(&Report { run: Some(turn), ..report(Role::Undecided, &[]) }, NOW, NOW);
+    let counts = board.metrics.counts();
+    assert_eq!((counts.past_due, counts.missed, counts.refused, counts.preempted), (1, 4, 1, 2));
+    assert_eq!(counts.turn_times.count, 3);
+}

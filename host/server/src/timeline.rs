@@ -1,0 +1,239 @@
+//! What a candidate saw lately: who led when, its own turns, its requests.
+
+use super::page::Rate;
+use super::page::view::{Kind, Span, TURNS, Tick, short};
+use super::role::Role;
+use std::collections::VecDeque;
+use std::time::Duration;
+use tenure_core::milliseconds;
+
+/// As many spans are kept of each track.
+const SPANS: usize = 128;
+
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    /// This candidate.
+    own: Track,
+    /// The others, as far as they led.
+    others: Track,
+    turns: VecDeque<Turn>,
+    pub(super) requests: Rate,
+}
+
+/// What follows one upon the other.
+#[derive(Debug, Default)]
+struct Track(VecDeque<Stretch>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stretch {
+    name: String,
+    kind: Kind,
+    term: Option<u64>,
+    from: Duration,
+    /// When it ended, or will unless it is prolonged; none while it goes on.
+    to: Option<Duration>,
+    /// Whether it is the present one.
+    open: bool,
+}
+
+/// A turn of this candidate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub slot: String,
+    pub began: Duration,
+    /// None while it runs.
+    pub outcome: Option<String>,
+}
+
+impl Timeline {
+    /// The candidate `name` is that at `now`.
+    pub(super) fn stands(&mut self, now: Duration, name: &str, role: &Role) {
+        let own = match role {
+            Role::Leading { term, until } => Some((Kind::Leads, Some(*term), Some(*until))),
+            Role::Following(_) => Some((Kind::Follows, None, None)),
+            Role::Undecided | Role::Left => None,
+        };
+        self.own.enter(now, own.map(|(kind, term, to)| (name, kind, term, to)));
+        let other = match role {
+            Role::Following(Some(leader)) => {
+                Some((leader.name.as_str(), Kind::Leads, Some(leader.term), None))
+            }
+            _ => None,
+        };
+        self.others.enter(now, other);
+    }
+
+    pub(super) fn turn_started(&mut self, now: Duration, slot: &str) {
+        let turn = Turn { slot: short(slot), began: now, outcome: None };
+        push(&mut self.turns, turn, TURNS);
+    }
+
+    pub(super) fn turn_ended(&mut self, slot: &str, outcome: &str) {
+        let ours = |turn: &&mut Turn| turn.slot == short(slot) && turn.outcome.is_none();
+        if let Some(turn) = self.turns.iter_mut().rev().find(ours) {
+            turn.outcome = Some(outcome.to_owned());
+        }
+    }
+
+    /// The turns in sight, the oldest first.
+    pub(super) fn ticks(&self, now: Duration, window: Duration) -> Vec<Tick> {
+        let tick = |turn: &Turn| {
+            let age = now.saturating_sub(turn.began);
+            let outcome = turn.outcome.clone().unwrap_or_else(|| "running".to_owned());
+            (age <= window).then(|| Tick { outcome, age_ms: milliseconds(age) })
+        };
+        self.turns.iter().filter_map(tick).collect()
+    }
+
+    /// What this candidate was.
+    pub(super) fn own(&self, now: Duration, window: Duration) -> Vec<Span> {
+        self.own.0.iter().filter_map(|stretch| stretch.seen(now, window)).collect()
+    }
+
+    /// The others that led, those of the newest first, and when.
+    pub(super) fn others(&self, now: Duration, window: Duration) -> Vec<(&str, Vec<Span>)> {
+        let mut lanes: Vec<(&str, Vec<Span>)> = Vec::new();
+        for stretch in self.others.0.iter().rev() {
+            let Some(span) = stretch.seen(now, window) else { continue };
+            match lanes.iter_mut().find(|(name, _)| *name == stretch.name) {
+                Some((_, spans)) => spans.insert(0, span),
+                None => lanes.push((&stretch.name, vec![span])),
+            }
+        }
+        lanes
+    }
+
+    /// Since when nothing was forgotten.
+    pub(super) fn remembers_since(&self) -> Duration {
+        let of = |track: &Track| {
+            track.0.front().filter(|_| track.0.len() == SPANS).map(|first| first.from)
+        };
+        of(&self.own).max(of(&self.others)).unwrap_or_default()
+    }
+
+    /// Since when the present leader was seen, be it this candidate or another.
+    pub(super) fn leads_since(&self) -> Option<Duration> {
+        let open = |track: &Track| track.0.back().filter(|last| last.open).cloned();
+        [open(&self.own), open(&self.others)]
+            .into_iter()
+            .flatten()
+            .find(|stretch| stretch.kind == Kind::Leads)
+            .map(|stretch| stretch.from)
+    }
+}
+
+impl Track {
+    fn enter(&mut self, now: Duration, what: Option<(&str, Kind, Option<u64>, Option<Duration>)>) {
+        if let Some(last) = self.0.back_mut().filter(|last| last.open) {
+            let same = what.filter(|(name, kind, term, _)| {
+                (last.name.as_str(), last.kind, last.term) == (*name, *kind, *term)
+            });
+            if let Some((_, _, _, to)) = same {
+                last.to = to;
+                return;
+            }
+            last.to = Some(last.to.map_or(now, |to| to.min(now)));
+            last.open = false;
+        }
+        if let Some((name, kind, term, to)) = what {
+            let stretch = Stretch { name: name.to_owned(), kind, term, from: now, to, open: true };
+            push(&mut self.0, stretch, SPANS);
+        }
+    }
+}
+
+impl Stretch {
+    fn seen(&self, now: Duration, window: Duration) -> Option<Span> {
+        Span::seen(window, now, self.kind, self.term, self.from, self.to)
+    }
+}
+
+/// The oldest goes when there are enough.
+fn push<T>(kept: &mut VecDeque<T>, new: T, most: usize) {
+    if kept.len() == most {
+        kept.pop_front();
+    }
+    kept.push_back(new);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::page::view::WINDOW;
+    use super::super::role::Leader;
+    use super::*;
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn leading(term: u64, until: u64) -> Role {
+        Role::Leading { term, until: s(until) }
+    }
+
+    fn following(name: &str, term: u64) -> Role {
+        Role::Following(Some(Leader { name: name.to_owned(), term, address: None, since: None }))
+    }
+
+    /// From and to, as ages in seconds.
+    fn ages(spans: &[Span]) -> Vec<(Kind, u64, Option<u64>)> {
+        let seconds = |ms: u64| ms / 1_000;
+        spans
+            .iter()
+            .map(|span| (span.kind, seconds(span.from_ms), span.to_ms.map(seconds)))
+            .collect()
+    }
+
+    #[test]
+    fn leaders_follow_one_upon_the_other() {
+        let mut line = Timeline::default();
+        line.stands(s(1_000), "ada", &following("ben", 6));
+        line.stands(s(1_003), "ada", &following("ben", 6));
+        line.stands(s(1_010), "ada", &following("cleo", 7));
+        line.stands(s(1_020), "ada", &Role::Undecided);
+        line.stands(s(1_021), "ada", &leading(8, 1_033));
+        line.stands(s(1_025), "ada", &leading(8, 1_037));
+        let now = s(1_030);
+        assert_eq!(
+            ages(&line.own(now, WINDOW)),
+            [(Kind::Follows, 30, Some(10)), (Kind::Leads, 9, None)]
+        );
+        let others = line.others(now, WINDOW);
+        let names: Vec<_> = others.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["cleo", "ben"]);
+        assert_eq!(ages(&others[1].1), [(Kind::Leads, 30, Some(20))]);
+        assert_eq!(line.leads_since(), Some(s(1_021)));
+        // Leadership ends with its time, whether or not anybody says so.
+        assert_eq!(ages(&line.own(s(1_040), WINDOW))[1], (Kind::Leads, 19, Some(3)));
+        line.stands(s(1_050), "ada", &following("ben", 9));
+        assert_eq!(ages(&line.own(s(1_050), WINDOW))[1], (Kind::Leads, 29, Some(13)));
+        assert_eq!(line.others(s(1_050), WINDOW)[0].1.len(), 2, "ben has one lane");
+        assert_eq!(line.leads_since(), Some(s(1_050)));
+    }
+
+    #[test]
+    fn turns_leave_in_time() {
+        let mut line = Timeline::default();
+        line.turn_started(s(10), "a");
+        line.turn_ended("a", "failed");
+        line.turn_started(s(20), "b");
+        let told = |now| {
+            let ticks = line.ticks(s(now), WINDOW).into_iter();
+            ticks.map(|tick| (tick.outcome, tick.age_ms / 1_000)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(30), [("failed".to_owned(), 20), ("running".to_owned(), 10)]);
+        assert_eq!(told(131).len(), 1);
+    }
+
+    #[test]
+    fn much_is_not_kept() {
+        let mut line = Timeline::default();
+        for number in 0..1_000 {
+            line.turn_started(s(number), "a");
+            line.stands(s(number), "ada", &following(&number.to_string(), number));
+        }
+        assert_eq!(line.turns.len(), TURNS);
+        assert_eq!(line.others.0.len(), SPANS);
+        assert_eq!(line.remembers_since(), s(1_000 - SPANS as u64));
+        assert_eq!(Timeline::default().remembers_since(), Duration::ZERO);
+    }
+}

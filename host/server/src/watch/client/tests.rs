@@ -1,0 +1,268 @@
+use super::super::Ended;
+use super::*;
+use crate::answers::value;
+use crate::role::Leader;
+
+const NEVER: Duration = Duration::ZERO;
+
+fn leader() -> Followed {
+    let address = "http://10.0.0.7:8080".to_owned();
+    Followed { name: "ben".to_owned(), term: 7, address }
+}
+
+fn board() -> Board {
+    Board::new("jobs/report", "ada", Duration::ZERO)
+}
+
+fn news(more: impl FnOnce(&mut News)) -> Vec<u8> {
+    let leader = Leader { name: "ben".to_owned(), term: 7, address: None, since: None };
+    let mut news = News {
+        version: VERSION,
+        election: "jobs/report".to_owned(),
+        candidate: "ben".to_owned(),
+        leading: true,
+        leader: Some(leader),
+        valid_for_ms: Some(9_000),
+        valid_until: Some("2026-11-23T08:00:00.000Z".to_owned()),
+        handing_over_to: None,
+        ended: None,
+        outlook: Default::default(),
+    };
+    more(&mut news);
+    format!("data: {}\n\n", serde_json::to_string(&news).unwrap()).into_bytes()
+}
+
+fn ended(term: u64, released: bool) -> Option<Ended> {
+    Some(Ended { term, reason: "left".to_owned(), released })
+}
+
+fn resigned(released: bool) -> Vec<u8> {
+    news(|news| {
+        (news.leading, news.leader, news.ended) = (false, None, ended(7, released));
+    })
+}
+
+#[test]
+fn only_what_matters_is_reason_to_poll() {
+    let (leader, board) = (leader(), board());
+    let mut reader = Reader::new(&leader, &board);
+    for (bytes, hint) in [
+        (news(|_| {}), false),
+        (b": comment\n\nretry: 5\n".to_vec(), false),
+        (news(|news| news.valid_for_ms = Some(12_000)), false),
+        (news(|news| news.handing_over_to = Some("cyd".to_owned())), false),
+        (news(|news| news.handing_over_to = Some("ada".to_owned())), true),
+        (news(|news| news.handing_over_to = Some("ada".to_owned())), false),
+        // The handover failed: the leader goes on.
+        (news(|_| {}), false),
+        (news(|news| news.ended = ended(6, true)), false),
+        (resigned(false), true),
+        (resigned(true), true),
+        (resigned(true), false),
+    ] {
+        assert_eq!(reader.read(&bytes, NEVER), Ok(hint), "{}", String::from_utf8_lossy(&bytes));
+    }
+}
+
+#[test]
+fn whoever_finds_the_leader_gone_already_polls() {
+    let (leader, board) = (leader(), board());
+    for bytes in [
+        resigned(true),
+        // Its process began anew.
+        news(|news| (news.leading, news.leader) = (false, None)),
+        // It won another term meanwhile.
+        news(|news| news.leader.as_mut().unwrap().term = 8),
+    ] {
+        assert_eq!(Reader::new(&leader, &board).read(&bytes, NEVER), Ok(true));
+    }
+}
+
+#[test]
+fn news_arrive_in_pieces() {
+    let (leader, board) = (leader(), board());
+    let mut reader = Reader::new(&leader, &board);
+    let bytes = resigned(true);
+    let hints = bytes.iter().filter(|byte| reader.read(&[**byte], NEVER).unwrap()).count();
+    assert_eq!(hints, 1);
+}
+
+#[test]
+fn what_no_candidate_writes_is_not_read_on() {
+    let (leader, board) = (leader(), board());
+    let read = |bytes: &[u8]| Reader::new(&leader, &board).read(bytes, NEVER).is_err();
+    assert!(read(&news(|news| news.candidate = "eve".to_owned())));
+    assert!(read(&news(|news| news.election = "jobs/other".to_owned())));
+    assert!(read(&news(|news| news.version = 2)));
+    assert!(read(b"data: {}\n"));
+    assert!(read(b"data: \xff\n"));
+    assert!(read(&[b'x'; LONGEST_LINE + 1]));
+    assert!(!read(&[b'x'; LONGEST_LINE]));
+}
+
+#[test]
+fn a_stream_without_measure_is_left() {
+    let (leader, board) = (leader(), board());
+    let mut reader = Reader::new(&leader, &board);
+    let flood = [resigned(true), news(|_| {})].concat();
+    let hints = (0..).map_while(|_| reader.read(&flood, NEVER).ok()).count();
+    assert_eq!(hints, MOST_CHANGES as usize / 2);
+
+    let mut reader = Reader::new(&leader, &board);
+    let quiet = news(|_| {});
+    let at_once = (0..).map_while(|_| reader.read(&quiet, NEVER).ok()).count() * quiet.len();
+    assert!(at_once as u64 <= MOST_BYTES, "{at_once}");
+    // As many renewals as there may be, for a day.
+    let mut reader = Reader::new(&leader, &board);
+    for second in 0..24 * 3_600 {
+        assert_eq!(reader.read(&quiet, Duration::from_secs(second)), Ok(false));
+    }
+}
+
+#[test]
+fn whatever_an_election_is_called_its_listener_reads_that() {
+    for election in ["jobs/a b", "jobs/a+b", "jobs/a%20b&c=d", "jobs/ü"] {
+        let at = listener("http://10.0.0.7:8080").unwrap();
+        let asked = endpoint(&at, "leader", Some(election)).to_string();
+        let uri = asked.parse().unwrap();
+        assert_eq!(value(&uri, "election").as_deref(), Some(election), "{asked}");
+    }
+}
+
+#[test]
+fn only_addresses_of_listeners_are_asked() {
+    let asked =
+        |text| listener(text).map(|at| endpoint(&at, "watch", Some("jobs/a b")).to_string());
+    for (text, url) in [
+        ("http://10.0.0.7:8080", Some("http://10.0.0.7:8080/watch?election=jobs%2Fa+b")),
+        ("https://x.test/a/?b=c#d", Some("https://x.test/a/watch?election=jobs%2Fa+b")),
+        ("ftp://10.0.0.7", None),
+        ("file:///etc/passwd", None),
+        ("http://user@10.0.0.7", None),
+        ("http://:secret@10.0.0.7", None),
+        ("the machine below the stairs", None),
+    ] {
+        assert_eq!(asked(text).as_deref(), url, "{text}");
+    }
+}
+
+mod peers {
+    //! Whole streams, of those who keep to the rules and of those who do not.
+
+    use super::*;
+    use futures_util::future::join_all;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tenure_core::{Incumbent, Report, Role, Timestamp};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+                        transfer-encoding: chunked\r\n\r\n";
+
+    fn chunk(bytes: &[u8]) -> Vec<u8> {
+        [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
+    }
+
+    /// How many hints come of a peer that answers each of two questions with this and closes then; and what was
+    /// told. With the third question the second end was seen.
+    async fn heard(answer: Vec<u8>) -> (usize, Vec<String>) {
+        let peer = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", peer.local_addr().unwrap());
+        let board = Arc::new(board());
+        let incumbent = Incumbent {
+            name: "ben".to_owned(),
+            term: 7,
+            since: Timestamp(0),
+            address: Some(address),
+            coordinates: false,
+        };
+        let report = Report::of(Role::Following(Some(incumbent)), Duration::from_secs(4));
+        board.stepped(&report, Duration::ZERO, Duration::ZERO);
+        let watcher = Watcher::new(Authorities::default());
+        let (hints, told) = (Arc::new(Notify::new()), Mutex::new(Vec::new()));
+        let tell = |why: String| told.lock().unwrap().push(why);
+        let count = AtomicUsize::new(0);
+        let counting = async {
+            loop {
+                hints.notified().await;
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let mut asked = String::new();
+        let serve = async {
+            for _ in 0..2 {
+                let (mut stream, _) = peer.accept().await.unwrap();
+                let mut head = vec![0; 4096];
+                let length = stream.read(&mut head).await.unwrap();
+                asked.push_str(&String::from_utf8_lossy(&head[..length]));
+                let _ = stream.write_all(&answer).await;
+                let _ = stream.shutdown().await;
+            }
+            peer.accept().await.unwrap();
+        };
+        select! {
+            biased;
+            () = watcher.run(board.clone(), hints.clone(), tell) => {}
+            () = counting => {}
+            () = serve => {}
+        }
+        assert!(asked.starts_with("GET /watch?election=jobs%2Freport HTTP/1.1\r\n"), "{asked}");
+        assert!(!asked.to_lowercase().contains("authorization"), "{asked}");
+        (count.into_inner(), told.into_inner().unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_breaks_off_is_a_hint_and_one_that_ends_is_none() {
+        let quiet = [HEAD.as_bytes(), &chunk(&news(|_| {}))].concat();
+        let ended = [&quiet[..], b"0\r\n\r\n"].concat();
+        let (broke_off, ended) = tokio::join!(heard(quiet), heard(ended));
+        assert_eq!((broke_off, ended), ((2, Vec::new()), (0, Vec::new())));
+    }
+
+    #[tokio::test]
+    async fn a_leader_that_others_watch_already_is_no_problem() {
+        let full =
+            b"HTTP/1.1 503 -\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+        assert_eq!(heard(full.to_vec()).await, (0, Vec::new()));
+    }
+
+    #[test]
+    fn the_elections_of_a_process_leave_others_room_at_one_leader() {
+        let watcher = Watcher::new(Authorities::default());
+        let there = watcher.places_of("http://10.1.2.3:8080");
+        let taken: Vec<_> = (0..PLACES_AT_ONE).map_while(|_| there.try_acquire().ok()).collect();
+        assert_eq!(taken.len(), PLACES_AT_ONE);
+        assert!(watcher.places_of("http://10.1.2.3:8080").try_acquire().is_err());
+        assert!(watcher.places_of("http://10.1.2.4:8080").try_acquire().is_ok());
+        // What nobody watches is forgotten.
+        assert_eq!(watcher.of.lock().unwrap().len(), 2);
+        drop(taken);
+        drop(there);
+        watcher.places_of("http://10.1.2.5:8080");
+        assert_eq!(watcher.of.lock().unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn who_is_no_candidate_is_told_of_once_and_gives_no_hint() {
+        let redirect = b"HTTP/1.1 307 -\r\nlocation: http://127.0.0.1:1/\r\n\r\n".to_vec();
+        let nonsense = [HEAD.as_bytes(), &chunk(b"data: nonsense\n\n")].concat();
+        let silent = [HEAD.as_bytes(), b"0\r\n\r\n"].concat();
+        let cases = [
+            (b"HTTP/1.1 404 -\r\ncontent-length: 0\r\n\r\n".to_vec(), "HTTP 404 instead"),
+            (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi".to_vec(), "HTTP 200 instead"),
+            (b"HTTP/1.1 503 -\r\ncontent-length: 0\r\n\r\n".to_vec(), "HTTP 503 instead"),
+            (redirect, "HTTP 307 instead"),
+            (b"\x16\x03\x01 no HTTP at all".to_vec(), ""),
+            (Vec::new(), ""),
+            (nonsense, "does not come from a candidate"),
+            (silent, "was silent"),
+        ];
+        let all = cases.map(|(answer, why)| async move { (heard(answer).await, why) });
+        for ((hints, told), why) in join_all(all).await {
+            assert_eq!((hints, told.len()), (0, 1), "{why}: {told:?}");
+            assert!(told[0].starts_with("cannot watch ben at http://127.0.0.1:"), "{told:?}");
+            assert!(told[0].contains(why), "{told:?}");
+        }
+    }
+}
