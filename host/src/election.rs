@@ -234,7 +234,7 @@ impl Election {
     /// # Errors
     ///
     /// It was refused, or nobody knows whether it was done.
-    pub(crate) async fn side_blob(
+    pub async fn side_blob(
         &self,
         request: SideRequest,
         limit: Option<Duration>,
@@ -253,7 +253,7 @@ impl Election {
 
     /// The request that deletes the blob with that suffix if it is still that version, for a process that outlives this
     /// one. None: nothing authorises it now.
-    pub(crate) fn deletion(&self, suffix: &str, tag: ETag) -> Option<Request> {
+    pub fn deletion(&self, suffix: &str, tag: ETag) -> Option<Request> {
         let settings = usable_settings(&self.settings).ok()?;
         driver::deletion(settings, suffix, tag, &self.session(), &self.around())
     }

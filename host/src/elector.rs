@@ -8,7 +8,6 @@ use crate::lease::Lease;
 use crate::membership::Membership;
 use crate::runner::Runner;
 use crate::settings::{InvalidSettings, Schedule, Settings, Variables};
-use crate::shares::Shares;
 use crate::tasks::Tasks;
 use std::future::pending;
 use std::io;
@@ -176,19 +175,16 @@ impl Elector {
         self.run(schedule, shutdown, from_fn(work)).await
     }
 
-    /// Divides work into `count` shares, 1 to 100,000, unless the processes that take part have agreed on another number
-    /// before. Sends nothing yet.
-    ///
-    /// The settings are those of each share. Their election coordinates: it has no work, and its leader plans which process
-    /// holds which share. Their [name](Settings::name) must differ from those of all other processes, and has no default.
-    /// [`max_tenure`](Settings::max_tenure) is ignored, and [`poll`](Settings::poll) holds for the coordinating election
-    /// only: for shares it is 500 ms.
-    ///
-    /// # Errors
-    ///
-    /// All complaints at once.
-    pub fn shares(&self, count: u32) -> Result<Shares, InvalidSettings> {
-        Shares::new(&self.election, &self.process.clock, self.settings.clone(), count)
+    /// Returns the election, for crates that drive it with the parts of [`engine`](crate::engine).
+    #[must_use]
+    pub fn election(&self) -> &Election {
+        &self.election
+    }
+
+    /// Returns the settings.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     async fn run(

@@ -74,7 +74,6 @@ mod membership;
 pub mod program;
 mod runner;
 pub mod settings;
-pub mod shares;
 pub mod status;
 mod tasks;
 mod terminated;

@@ -14,14 +14,3 @@ pub mod http {
     pub use crate::egress::proxies::{Proxies, Proxy};
     pub use crate::egress::tls::{OF_AUTHORITY, is_of_authority, trusting};
 }
-
-/// A member for shares, and what is kept beside the coordinating election.
-pub mod shares {
-    pub use crate::shares::contender::Place;
-    pub use crate::shares::store::{SharesStore, Told};
-    pub use crate::shares::task::{
-        AGAIN, Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task, Wills,
-    };
-    pub use crate::shares::whole::make_way;
-    pub use tenure_shares::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
-}

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure::Event;
 use tenure::engine::Clock as _;
-use tenure::program::shares::{AGAIN, Candidate, LEAVE_WITHIN, Place, Running, Task, Wills};
 use tenure_base::duration::format_duration;
+use tenure_members::{AGAIN, Candidate, LEAVE_WITHIN, Place, Running, Task, Wills};
 use tokio::select;
 use tokio::time::timeout;
 

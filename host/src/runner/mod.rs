@@ -69,7 +69,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
             turns: None,
             ready: watch::Sender::new(true).subscribe(),
             hints: Arc::default(),
-            events: Arc::new(|event| trace::emit(&event)),
+            events: Arc::new(|event| event.emit()),
             reports: Arc::new(|_, _| {}),
             kept: None,
         }

@@ -16,48 +16,50 @@ macro_rules! at_level {
     };
 }
 
-/// Emits an event. It costs next to nothing where nobody listens.
-pub(crate) fn emit(event: &Event) {
-    match event {
-        Event::Note { detail } => at_level!(event, "{detail}"),
-        Event::Following { leader, term } => at_level!(event, leader, term, "following"),
-        Event::Elected { term, valid_for, .. } => {
-            at_level!(event, term, valid_for_ms = milliseconds(*valid_for), "elected");
-        }
-        Event::Renewed { term, valid_for } => {
-            at_level!(event, term, valid_for_ms = milliseconds(*valid_for), "renewed");
-        }
-        Event::TurnStarted { turn } => {
-            let &Turn { term, attempt, past_due, missed, .. } = turn;
-            at_level!(
-                event,
-                term,
+impl Event {
+    /// Emits it for subscribers of the crate `tracing`. It costs next to nothing where nobody listens.
+    pub fn emit(&self) {
+        match self {
+            Event::Note { detail } => at_level!(self, "{detail}"),
+            Event::Following { leader, term } => at_level!(self, leader, term, "following"),
+            Event::Elected { term, valid_for, .. } => {
+                at_level!(self, term, valid_for_ms = milliseconds(*valid_for), "elected");
+            }
+            Event::Renewed { term, valid_for } => {
+                at_level!(self, term, valid_for_ms = milliseconds(*valid_for), "renewed");
+            }
+            Event::TurnStarted { turn } => {
+                let &Turn { term, attempt, past_due, missed, .. } = turn;
+                at_level!(
+                    self,
+                    term,
+                    slot = turn.slot.to_rfc3339(),
+                    attempt,
+                    past_due,
+                    missed,
+                    "turn started"
+                );
+            }
+            Event::TurnEnded { turn, end, elapsed, .. } => at_level!(
+                self,
+                term = turn.term,
                 slot = turn.slot.to_rfc3339(),
-                attempt,
-                past_due,
-                missed,
-                "turn started"
-            );
+                outcome = %end,
+                detail = end.detail(),
+                elapsed_ms = milliseconds(*elapsed),
+                "turn ended"
+            ),
+            Event::StoodDown { term, reason } => at_level!(self, term, %reason, "stood down"),
+            Event::Problem { class, detail } => at_level!(self, %class, "{detail}"),
+            Event::Ordered { order } => at_level!(self, order, "ordered"),
+            Event::Leaving { .. } => at_level!(self, "leaving"),
+            Event::Stopped => at_level!(self, "stopped"),
+            // The program tells these, and has a log of its own.
+            Event::Starting { .. }
+            | Event::Compiling { .. }
+            | Event::Compiled { .. }
+            | Event::Handler { .. } => {}
         }
-        Event::TurnEnded { turn, end, elapsed, .. } => at_level!(
-            event,
-            term = turn.term,
-            slot = turn.slot.to_rfc3339(),
-            outcome = %end,
-            detail = end.detail(),
-            elapsed_ms = milliseconds(*elapsed),
-            "turn ended"
-        ),
-        Event::StoodDown { term, reason } => at_level!(event, term, %reason, "stood down"),
-        Event::Problem { class, detail } => at_level!(event, %class, "{detail}"),
-        Event::Ordered { order } => at_level!(event, order, "ordered"),
-        Event::Leaving { .. } => at_level!(event, "leaving"),
-        Event::Stopped => at_level!(event, "stopped"),
-        // The program tells these, and has a log of its own.
-        Event::Starting { .. }
-        | Event::Compiling { .. }
-        | Event::Compiled { .. }
-        | Event::Handler { .. } => {}
     }
 }
 

@@ -34,8 +34,8 @@ use tenure::engine::{BootClock, Election, Variables};
 #[cfg(unix)]
 use tenure::handler::{Attached, NotRunnable};
 use tenure::settings::InvalidSettings;
-use tenure::shares::Part;
 use tenure_core::{Settings, Zone, variable};
+use tenure_members::Part;
 
 /// Settings of turns, which make sense together with a timer only.
 const TURNS: [&Setting; 5] = [&TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED];

@@ -6,9 +6,9 @@ use crate::settings::table::{
     CAPACITY, FOR_EACH, FOR_EACH_FILE, MAX_SHARES, MAX_TENURE, NO_WORK, SHARES, WHILE_LEADING,
 };
 use tenure::engine::Variables;
-use tenure::program::shares::{Candidate, POLL};
 use tenure_base::duration::format_duration;
 use tenure_core::variable;
+use tenure_members::{Candidate, POLL};
 
 /// How work is split, and what this process takes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ mod tests {
     use crate::args::program;
     use crate::settings::CommandLine;
     use crate::settings::table::TABLE;
-    use tenure::program::shares::Share;
+    use tenure_shares::Share;
 
     fn judged(more: &[&str]) -> Configuration {
         let words = ["tenure", "run", "jobs/orders"].iter().chain(more);

@@ -8,7 +8,8 @@ use crate::settings::table::{NEW_SHARES, YES};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tenure::engine::BootClock;
-use tenure::program::shares::{Answer, Ask, Plan, SharesStore};
+use tenure_members::SharesStore;
+use tenure_shares::{Answer, Ask, Plan};
 
 /// It was not asked for.
 const NOT_DONE: u8 = 1;

@@ -4,7 +4,7 @@
 use crate::log::Whose;
 use crate::ranges::ranges;
 use std::collections::{BTreeMap, BTreeSet};
-use tenure::program::shares::Share;
+use tenure_shares::Share;
 use tenure_supervisor::Subject;
 
 /// What became of a will.

@@ -6,10 +6,9 @@ use std::time::Duration;
 use tenure_core::{Problem, variable};
 
 use tenure::engine::{BootClock, Election, Variables};
-use tenure::program::shares::SharesStore;
 use tenure::settings::{Credential, Schedule, Settings};
-use tenure::shares::Part;
 use tenure::{Elector, Event, handler};
+use tenure_members::{Part, Shares, SharesStore};
 use tenure_shares::{Answer, Ask};
 use tenure_tests::Store;
 use tenure_tests::needs;
@@ -143,7 +142,7 @@ impl Scene {
     }
 
     async fn start(&self, name: &'static str, shares: u32) -> Member {
-        let shares = Elector::new(self.settings(name)).unwrap().shares(shares).unwrap();
+        let shares = Shares::new(&Elector::new(self.settings(name)).unwrap(), shares).unwrap();
         let judge = self.judge.clone();
         let told = move |part, event| {
             if let Event::Problem { .. } = event {

@@ -8,8 +8,9 @@ use futures_util::{StreamExt as _, stream};
 pub(super) use show::{as_json, as_text};
 use std::collections::BTreeMap;
 use tenure::engine::{Election, Variables};
-use tenure::program::shares::{Answer, Ask, Candidate, Plan, SharesStore, Sign};
 use tenure_core::{Problem, ProblemClass, Timestamp, variable};
+use tenure_members::{Candidate, SharesStore};
+use tenure_shares::{Answer, Ask, Plan, Sign};
 
 /// The records of more shares are not read, since that is a request for each.
 const MOST_READ: u32 = 1_000;

@@ -7,8 +7,8 @@ use crate::terminal::aligned;
 use crate::times::ago;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use tenure::program::shares::{Plan, Share};
 use tenure_core::Problem;
+use tenure_shares::{Plan, Share};
 
 pub(in crate::status) fn as_json(seen: &Shares) -> Value {
     let plan = seen.plan.as_ref();

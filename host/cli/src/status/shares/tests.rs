@@ -3,7 +3,7 @@ use super::*;
 use crate::ranges::ranges;
 use serde_json::{Value, json};
 use std::time::Duration;
-use tenure::program::shares::Pace;
+use tenure_shares::Pace;
 
 /// Who holds a share since so many seconds after 1970, seen at 72 s.
 fn held(name: &str, since: u64) -> Record {

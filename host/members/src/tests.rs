@@ -1,9 +1,9 @@
 use super::*;
-use crate::Elector;
-use crate::settings::Credential;
+use tenure::Elector;
+use tenure::settings::Credential;
 
 fn complaints(settings: Settings, count: u32) -> Vec<&'static str> {
-    match Elector::new(settings).unwrap().shares(count) {
+    match Shares::new(&Elector::new(settings).unwrap(), count) {
         Ok(_) => Vec::new(),
         Err(InvalidSettings(complaints)) => {
             complaints.into_iter().map(|complaint| complaint.setting.variable()).collect()
@@ -32,6 +32,6 @@ fn only_the_plan_says_who_leads() {
     let mut settings = Settings::new("jobs/orders", credential);
     settings.max_tenure = Some(Duration::from_secs(86_400));
     settings.name = Some("ada".to_owned());
-    let shares = Elector::new(settings).unwrap().shares(1).unwrap();
+    let shares = Shares::new(&Elector::new(settings).unwrap(), 1).unwrap();
     assert_eq!(shares.settings.max_tenure, None);
 }

@@ -1,9 +1,9 @@
 //! A coordinating candidate or one of a share, as the member knows it that began it, and the place that it is given.
 
-use crate::future::becomes_true;
-use crate::runner::Order;
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tenure::engine::Order;
 use tenure_core::{Report, Role};
 use tokio::select;
 use tokio::sync::{Notify, mpsc, watch};
@@ -154,7 +154,7 @@ impl Place {
     }
 
     /// To be kept as long as a turn of the candidate may run: its share is not begun again before. See
-    /// [`Runner::keeping`](crate::runner::Runner::keeping).
+    /// [`Runner::keeping`](tenure::engine::Runner::keeping).
     pub fn kept(&self) -> Arc<dyn Send + Sync> {
         self.over.clone()
     }
@@ -171,7 +171,7 @@ impl Place {
 
     /// Orders as they come, and what completes when the candidate is to leave.
     pub(super) fn both(&mut self) -> (&mut mpsc::Receiver<Order>, impl Future<Output = ()>) {
-        (&mut self.orders, becomes_true(&mut self.leave))
+        (&mut self.orders, is_to_leave(&mut self.leave))
     }
 }
 
@@ -190,6 +190,13 @@ impl Drop for Over {
         let Self(seen) = self;
         seen.now().is_over = true;
         seen.changed.notify_one();
+    }
+}
+
+/// Completes when it is to leave: never, if its member is gone.
+async fn is_to_leave(leave: &mut watch::Receiver<bool>) {
+    if leave.wait_for(|leave| *leave).await.is_err() {
+        pending().await
     }
 }
 

@@ -1,8 +1,8 @@
 //! Sends what a member and the coordinator ask for.
 
 use super::translate::{answer, requests, sign_of};
-use crate::election::Election;
 use std::sync::Arc;
+use tenure::engine::Election;
 use tenure_azure::operation::ETag;
 use tenure_core::{LeaseState, Problem, ProblemClass, Request, Snapshot};
 use tenure_shares::{Answer, Ask, Share, Tag};

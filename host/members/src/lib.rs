@@ -3,12 +3,13 @@
 //! ```no_run
 //! use tenure::settings::{Credential, Schedule, Settings};
 //! use tenure::{Elector, handler};
+//! use tenure_members::Shares;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut settings = Settings::new("jobs/orders", Credential::Environment);
 //! // Of its own in each process. One that keeps its name when it is started again soon keeps its shares.
 //! settings.name = Some(Settings::default_name());
-//! let shares = Elector::new(settings)?.shares(32)?;
+//! let shares = Shares::new(&Elector::new(settings)?, 32)?;
 //! // The same in each process; together they hold all 32.
 //! let work = |part| {
 //!     handler::from_fn(move |turn, _lease| async move {
@@ -21,22 +22,29 @@
 //! # }
 //! ```
 
-pub(crate) mod contender;
-pub(crate) mod store;
-pub(crate) mod task;
-mod translate;
-pub(crate) mod whole;
+#![deny(missing_docs)]
 
-use crate::election::Election;
-use crate::handler::Handler;
-use crate::runner::{Class, Event, Runner, trace};
-use crate::settings::{InvalidSettings, Schedule, Settings, Variables};
-use contender::Place;
+mod contender;
+mod store;
+mod task;
+mod translate;
+mod whole;
+
+pub use contender::Place;
+pub use store::{SharesStore, Told};
+pub use task::{AGAIN, Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task, Wills};
+pub use whole::make_way;
+
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use task::{AGAIN, Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task};
+use tenure::engine::Election;
+use tenure::engine::Runner;
+use tenure::engine::Variables;
+use tenure::handler::{self, Handler};
+use tenure::settings::{InvalidSettings, Schedule, Settings};
+use tenure::{Class, Elector, Event};
 use tenure_clock::BootClock;
 use tenure_core::{Complaint, ProblemClass, SettingId, variable};
 use tenure_shares::{Pace, Sign};
@@ -58,7 +66,7 @@ pub struct Part {
     pub count: u32,
 }
 
-/// This process as a member of a group that divides the work: see [`Elector::shares`](crate::Elector::shares).
+/// This process as a member of a group that divides the work.
 ///
 /// Shares are spread evenly over all processes. When one comes or leaves, the fewest that it takes move: the old holder
 /// stops its work, and the new one begins when that was seen. When a process dies, the others take over its shares.
@@ -77,12 +85,19 @@ pub struct Shares {
 }
 
 impl Shares {
-    pub(crate) fn new(
-        election: &Election,
-        clock: &BootClock,
-        settings: Settings,
-        count: u32,
-    ) -> Result<Self, InvalidSettings> {
+    /// Divides work into `count` shares, 1 to 100,000, unless the processes that take part have agreed on another number
+    /// before. Sends nothing yet.
+    ///
+    /// The settings of `elector` are those of each share. Their election coordinates: it has no work, and its leader plans
+    /// which process holds which share. Their [name](Settings::name) must differ from those of all other processes, and has
+    /// no default. [`max_tenure`](Settings::max_tenure) is ignored, and [`poll`](Settings::poll) holds for the coordinating
+    /// election only: for shares it is 500 ms.
+    ///
+    /// # Errors
+    ///
+    /// All complaints at once.
+    pub fn new(elector: &Elector, count: u32) -> Result<Self, InvalidSettings> {
+        let mut settings = elector.settings().clone();
         let mut complaints = Vec::new();
         if settings.name.as_deref().is_none_or(|name| name.trim().is_empty()) {
             let advice = "give each process a name of its own";
@@ -97,15 +112,15 @@ impl Shares {
             _ => return Err(InvalidSettings(complaints)),
         };
         // The plan alone decides which process leads.
-        let settings = Settings { max_tenure: None, ..settings };
-        let election = election.with_settings(coordinating(&settings));
+        settings.max_tenure = None;
+        let election = elector.election().with_settings(coordinating(&settings));
         election.check()?;
         let Settings { failover, lease, .. } = &settings;
         let pace = Pace::of(failover.or(*lease).unwrap_or(LEASE));
         Ok(Self {
             election: Arc::new(election),
             settings,
-            clock: clock.clone(),
+            clock: BootClock::new(),
             sign: Sign { member, weight: 1, most: None, pace },
             count,
             grace: None,
@@ -189,17 +204,18 @@ impl Shares {
         let share = |candidate: Candidate, place: Place| {
             let part = candidate.part;
             let election = candidate.election(&self.settings.election);
-            let settings = Settings { election, poll: Some(POLL), ..self.settings.clone() };
+            let mut settings = self.settings.clone();
+            (settings.election, settings.poll) = (election, Some(POLL));
             let events = self.events.clone();
             let work =
                 OfShare::new(part, work(part), self.election.clone()).on_event(move |event| {
-                    trace::emit(&event);
+                    event.emit();
                     events(Some(part), event);
                 });
             self.candidate(of_share(settings), work, Some(part), place)
         };
         let settings = coordinating(&self.settings);
-        let idle = crate::handler::from_fn(|_, _| async { Ok(()) });
+        let idle = handler::from_fn(|_, _| async { Ok(()) });
         let coordinating = |place| self.candidate(settings, idle, None, place);
         let member = Membership {
             sign: self.sign.clone(),
@@ -209,8 +225,8 @@ impl Shares {
         };
         let there = (self.election.clone(), self.clock.clone(), Runtime::current());
         let events = self.events.clone();
-        let events = Arc::new(move |event| {
-            trace::emit(&event);
+        let events = Arc::new(move |event: Event| {
+            event.emit();
             events(None, event);
         });
         Task::begin(member, there, events, coordinating, &share)
@@ -227,6 +243,7 @@ impl Shares {
         part: Option<Part>,
         mut place: Place,
     ) -> Running {
+        let checked = self.election.with_settings(settings.clone());
         let elector = self.election.with_settings(settings);
         let (events, refused) = (self.events.clone(), self.events.clone());
         let mut runner = Runner::new(elector, work, self.clock.clone())
@@ -244,10 +261,10 @@ impl Shares {
             let mut runner = runner;
             let (orders, leave) = place.both();
             let mut leave = pin!(leave);
-            while let Err(error) = runner.elector.check() {
+            while let Err(error) = checked.check() {
                 let class = Class::Election(ProblemClass::Configuration);
                 let event = Event::Problem { class, detail: error.to_string() };
-                trace::emit(&event);
+                event.emit();
                 refused(part, event);
                 if timeout(AGAIN, &mut leave).await.is_ok() {
                     return;

@@ -1,7 +1,7 @@
 use super::*;
-use crate::handler;
-use crate::settings::Variables;
 use std::sync::Mutex;
+use tenure::engine::Variables;
+use tenure::handler;
 use tenure_core::Timestamp;
 use tokio::time::timeout;
 

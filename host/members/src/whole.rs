@@ -1,11 +1,12 @@
 //! A leader that runs all of the work makes way for members that are there for shares of it. docs/protocol.md §14.6.
 
 use super::store::SharesStore;
-use crate::election::Election;
-use crate::runner::{Class, Event, Order};
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure::engine::Election;
+use tenure::engine::Order;
+use tenure::{Class, Event};
 use tenure_core::ProblemClass;
 use tenure_shares::{Answer, Ask, Listed};
 use tokio::sync::{mpsc, watch};
