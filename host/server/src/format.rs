@@ -22,7 +22,7 @@ pub fn candidate_as_json(candidate: &Listed, now: Timestamp) -> Value {
 ///
 /// A description that a short sentence cannot express is returned unchanged.
 #[must_use]
-pub fn schedule_words(description: &str) -> String {
+pub(crate) fn schedule_words(description: &str) -> String {
     let words = match description.split_once(' ') {
         Some(("every", span)) => interval(span),
         Some(("cron", rest)) => {
