@@ -19,7 +19,7 @@ use anyhow::Result;
 use script::{Stage, Turn};
 use serde_json::json;
 use sink::Sink;
-use tenure::engine::BootClock;
+use tenure_clock::BootClock;
 use tenure_tests::measure::{Spread, Table, load};
 use tokio::runtime::Builder;
 

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tenure::engine::{AllowList, BootClock, Clock, Elector, ElectorError, Runner};
+use tenure::engine::{AllowList, Elector, ElectorError, Runner};
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
 use tenure::{Event, Lease};
+use tenure_clock::{BootClock, Clock};
 use tenure_core::{Event as Word, Leadership, Report, Role, State, Timestamp};
 use tenure_tests::UNRULY_HANDLER;
 use tenure_wasmtime::{ComponentHandler, Engine, Options};

@@ -5,8 +5,7 @@
 //! release.
 
 pub use crate::egress::{
-    AllowList, Body, Budget, CHUNK, Clients, Error, FIELDS, Gate, InvalidOrigin, Limits, OPEN_BODY,
-    Outlet, Policy,
+    AllowList, Body, Budget, Clients, Error, Gate, InvalidOrigin, Limits, Outlet, Policy, Proxy,
     direct::{response, to_http},
 };
 pub use crate::election::Election;
@@ -14,8 +13,9 @@ pub use crate::handler::lines::{HandlerLines, TurnLines};
 pub use crate::lines::Lines;
 pub use crate::runner::{Elector, ElectorError, Order, Runner};
 pub use crate::settings::variables::Variables;
+pub use crate::tasks::{Leave, Task, Tasks};
 pub use crate::trace_parent::TraceParent;
-pub use tenure_clock::{BootClock, Clock, Reading};
+pub use tenure_clock as clock;
 
 /// The interface by which a handler is called.
 pub const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";

@@ -70,8 +70,6 @@ pub mod handler;
 mod lease;
 mod lines;
 mod membership;
-#[doc(hidden)]
-pub mod program;
 mod runner;
 pub mod settings;
 pub mod status;

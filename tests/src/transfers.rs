@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, kill_process};
-use tenure::engine::{BootClock, Election, Variables};
+use tenure::engine::{Election, Variables};
+use tenure_clock::BootClock;
 use tenure_core::{TransferOrder, TransferState, variable};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

@@ -14,7 +14,7 @@ use super::complaint::printable;
 use super::service_manager::{ServiceManager, watchdog};
 use super::supervisor::Link;
 use std::time::Duration;
-use tenure::engine::{BootClock, Clock as _};
+use tenure_clock::{BootClock, Clock as _};
 use tenure_server::Roster;
 use tenure_server::Summary;
 use tokio::select;

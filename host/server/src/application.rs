@@ -9,8 +9,8 @@ use super::board::Board;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::Lease;
-use tenure::engine::Clock;
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
+use tenure_clock::Clock;
 use tenure_core::Turn;
 
 /// The work of a leader that is an application's: [`Handler`] of a candidate with

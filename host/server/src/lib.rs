@@ -4,7 +4,7 @@
 //!
 //! ```no_run
 //! use std::sync::Arc;
-//! use tenure::engine::{BootClock, Clock};
+//! use tenure_clock::{BootClock, Clock};
 //! use tenure_server::{Board, Server};
 //!
 //! # async fn serve() -> std::io::Result<()> {
@@ -76,7 +76,7 @@ pub use watch::client::Watcher;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tenure::engine::Clock;
+use tenure_clock::Clock;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 

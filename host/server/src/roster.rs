@@ -11,7 +11,7 @@ use axum::http::{Response, StatusCode, Uri};
 use serde_json::json;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tenure::engine::{Clock, Reading};
+use tenure_clock::{Clock, Reading};
 
 /// Of so many elections are the names told to who named none of them: an answer that operators' commands
 /// read is not endless.

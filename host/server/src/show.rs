@@ -11,8 +11,8 @@ use super::role::{Leader as Other, Role};
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::engine::Reading;
 use tenure::status::{Fares, Outlook};
+use tenure_clock::Reading;
 use tenure_core::{Timestamp, milliseconds};
 
 /// A problem older than that, and than all that the lanes show, is of no interest to somebody who looks now.

@@ -4,9 +4,9 @@ use super::board::Readiness;
 use super::*;
 use serde_json::Value;
 use std::time::Duration;
-use tenure::engine::BootClock;
 use tenure::handler::TurnEnd;
 use tenure::{Event, Reason};
+use tenure_clock::BootClock;
 use tenure_core::{
     EndingReason, Exchange, ExchangeResult, Incumbent, Leadership, Problem, ProblemClass, Report,
     RequestKind, Role, Timestamp, Turn,

@@ -5,15 +5,6 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of the headers of one message, as they lie in memory.
-pub const FIELDS: usize = 64 * 1024;
-
-/// Bytes of a body that a guest may write before they are taken.
-pub const CHUNK: usize = 16 * 1024;
-
-/// The most that is held of a body which a guest has not finished: a chunk, and trailers.
-pub const OPEN_BODY: usize = CHUNK + FIELDS;
-
 /// Bytes that one turn may make the host hold. Clones are the same turn's.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Account>);
@@ -28,6 +19,15 @@ struct Account {
 }
 
 impl Budget {
+    /// Bytes of the headers of one message, as they lie in memory.
+    pub const FIELDS: usize = 64 * 1024;
+
+    /// Bytes of a body that a guest may write before they are taken.
+    pub const CHUNK: usize = 16 * 1024;
+
+    /// The most that is held of a body which a guest has not finished: a chunk, and trailers.
+    pub const OPEN_BODY: usize = Self::CHUNK + Self::FIELDS;
+
     /// One of so many bytes.
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Account { limit, charged: AtomicUsize::new(0), held: AtomicUsize::new(0) }))

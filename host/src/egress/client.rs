@@ -78,7 +78,7 @@ impl Clients {
         }
         // A proxy may be spoken to over TLS.
         let config = match is_secure || proxy.is_some() {
-            true => tls::trusting(&self.authorities),
+            true => self.authorities.client_config(),
             false => tls::none(),
         };
         let built = build(config, proxy)?;
@@ -93,27 +93,6 @@ impl Clients {
     pub fn proxy(&self, url: &Url) -> Result<Option<Proxy>, String> {
         self.proxies.select(url)
     }
-}
-
-/// The whole body of an answer, of `most` bytes at most.
-pub async fn whole(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, Unread> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(Unread::Failed)? {
-        if body.len() + chunk.len() > most {
-            return Err(Unread::TooLong);
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
-}
-
-/// Why there is no body of an answer.
-#[derive(Debug)]
-pub enum Unread {
-    /// It broke off.
-    Failed(reqwest::Error),
-    /// It is longer than it may be.
-    TooLong,
 }
 
 fn build(

@@ -13,25 +13,27 @@ use tokio::time::timeout;
 /// The largest answer, in bytes: the service's errors are a few hundred.
 const ANSWER: usize = 64 * 1024;
 
-/// Sends one request, and reads its answer, of 64 KiB at most. All of it takes no longer than `within`.
-///
-/// # Errors
-///
-/// Why there is no answer.
-pub async fn send(
-    clients: &Arc<Clients>,
-    request: http::Request<Bytes>,
-    within: Duration,
-) -> Result<http::Response<Bytes>, Failure> {
-    let other = |detail: String| Failure { kind: FailureKind::Other, detail };
-    let (scheme, authority) = (request.uri().scheme_str(), request.uri().authority());
-    let mut allow = AllowList::default();
-    if let (Some(scheme), Some(authority)) = (scheme, authority) {
-        let origin = format!("{scheme}://{authority}");
-        allow.allow(&origin).map_err(|error| other(error.to_string()))?;
+impl Clients {
+    /// Sends one request, and reads its answer, of 64 KiB at most. All of it takes no longer than `within`.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no answer.
+    pub async fn send(
+        self: &Arc<Self>,
+        request: http::Request<Bytes>,
+        within: Duration,
+    ) -> Result<http::Response<Bytes>, Failure> {
+        let other = |detail: String| Failure { kind: FailureKind::Other, detail };
+        let (scheme, authority) = (request.uri().scheme_str(), request.uri().authority());
+        let mut allow = AllowList::default();
+        if let (Some(scheme), Some(authority)) = (scheme, authority) {
+            let origin = format!("{scheme}://{authority}");
+            allow.allow(&origin).map_err(|error| other(error.to_string()))?;
+        }
+        let policy = Policy { allow, patience: within, answers: Answers::Collected(ANSWER) };
+        Gate::pooled(Arc::new(policy), self.clone()).fetch(request, within).await
     }
-    let policy = Policy { allow, patience: within, answers: Answers::Collected(ANSWER) };
-    Gate::pooled(Arc::new(policy), clients.clone()).fetch(request, within).await
 }
 
 impl Gate {

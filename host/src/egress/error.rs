@@ -2,7 +2,6 @@
 
 use super::permit::Over;
 use super::proxies::Proxy;
-use super::tls::{OF_AUTHORITY, is_of_authority};
 use hyper_util::client::legacy;
 use std::error::Error as StdError;
 use std::io;
@@ -154,27 +153,27 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
 
 /// The problem and the advice for a limit of open files that was reached.
 fn out_of_descriptors(error: Cause<'_>) -> Option<String> {
-    causes(error).filter_map(|cause| cause.downcast_ref()).find_map(too_many_files)
+    causes(error).filter_map(|cause| cause.downcast_ref()).find_map(Error::too_many_files)
 }
 
-/// The problem and the advice for an error that means too many open files; none for any other error.
-#[cfg(unix)]
-pub fn too_many_files(error: &io::Error) -> Option<String> {
-    use rustix::io::Errno;
-    let owner = match Errno::from_io_error(error) {
-        Some(Errno::MFILE) => "this process",
-        Some(Errno::NFILE) => "this machine",
-        _ => return None,
-    };
-    Some(format!(
-        "{owner} has too many open files; raise the limit (ulimit -n, or LimitNOFILE of systemd)"
-    ))
-}
-
-/// Only Unix has such a limit.
-#[cfg(not(unix))]
-pub fn too_many_files(_: &io::Error) -> Option<String> {
-    None
+impl Error {
+    /// Explains an error that means too many open files; none for any other error. Only Unix has such a limit.
+    pub fn too_many_files(error: &io::Error) -> Option<String> {
+        #[cfg(unix)]
+        let owner = match rustix::io::Errno::from_io_error(error) {
+            Some(rustix::io::Errno::MFILE) => "this process",
+            Some(rustix::io::Errno::NFILE) => "this machine",
+            _ => return None,
+        };
+        #[cfg(not(unix))]
+        let owner = {
+            let _ = error;
+            return None;
+        };
+        Some(format!(
+            "{owner} has too many open files; raise the limit (ulimit -n, or LimitNOFILE of systemd)"
+        ))
+    }
 }
 
 /// The same for a request that went through a proxy: an error of the connection is that of the proxy.
@@ -204,8 +203,8 @@ fn translate_rest(error: Cause<'_>) -> Error {
 
 fn translate_tls(error: &rustls::Error) -> Error {
     match error {
-        rustls::Error::InvalidCertificate(bad) if is_of_authority(bad) => {
-            Error::Tls(OF_AUTHORITY.to_owned())
+        rustls::Error::InvalidCertificate(bad) if let Some(why) = Error::of_authority(bad) => {
+            Error::Tls(why.to_owned())
         }
         rustls::Error::AlertReceived(alert) => {
             Error::Alert { id: u8::from(*alert), text: format!("{alert:?}") }

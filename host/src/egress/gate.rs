@@ -1,7 +1,7 @@
 //! The one way out: every request of a guest passes here.
 
 use super::body::{OfTurn, Streamed};
-use super::budget::{Budget, Charge, Charged, OPEN_BODY};
+use super::budget::{Budget, Charge, Charged};
 use super::client::CONNECT;
 use super::error::{NotFound, find, translate, translate_proxied};
 use super::permit::Permit;
@@ -122,7 +122,7 @@ impl Gate {
         // It is the host's from here on, and may wait for long.
         let line = request.method().as_str().len() + request.uri().to_string().len();
         let head = self.budget.charge(line + Budget::weight(request.headers()));
-        let open = if request.body().is_end_stream() { 0 } else { OPEN_BODY };
+        let open = if request.body().is_end_stream() { 0 } else { Budget::OPEN_BODY };
         let charges = head.zip(self.budget.charge(open));
         let queued = match &self.way {
             Way::Pooled(_) => None,

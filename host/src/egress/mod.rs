@@ -9,28 +9,29 @@ mod allow;
 mod authorities;
 mod body;
 mod budget;
-pub(crate) mod client;
+mod client;
 pub(crate) mod direct;
-pub(crate) mod error;
+mod error;
 mod gate;
 mod lookup;
 mod names;
 mod permit;
 mod place;
-pub(crate) mod proxies;
+mod proxies;
 #[cfg(test)]
 mod tests;
-pub(crate) mod tls;
+mod tls;
 mod turn;
 mod wire;
 
 pub use allow::{AllowList, InvalidOrigin};
 pub use authorities::{Authorities, InvalidAuthorities};
-pub use budget::{Budget, CHUNK, FIELDS, OPEN_BODY};
+pub use budget::Budget;
 pub use client::Clients;
 pub use error::Error;
 pub(crate) use gate::Answers;
 pub use gate::{Gate, Limits, Policy};
+pub use proxies::Proxy;
 pub use turn::Outlet;
 
 /// The body of a request or an answer.

@@ -1,30 +1,39 @@
 //! How servers prove who they are.
 
-use super::Authorities;
+use super::{Authorities, Error};
 use rustls::crypto::CryptoProvider;
 use rustls::{CertificateError, ClientConfig, ConfigBuilder, OtherError, RootCertStore};
 use rustls::{WantsVerifier, client::WantsClientCert};
 use rustls_platform_verifier::Verifier;
 use std::sync::Arc;
 
-/// The explanation of the errors of [`is_of_authority`].
-pub const OF_AUTHORITY: &str = "the server presents the certificate of an authority (CA:TRUE) as its own, which is not \
+pub(super) const OF_AUTHORITY: &str = "the server presents the certificate of an authority (CA:TRUE) as its own, which is not \
     accepted, even from the file of trusted certificates; make the server's certificate with CA:FALSE, for example with \
     openssl req -x509 and -addext basicConstraints=critical,CA:FALSE";
 
-/// Returns true if a server was refused because its certificate is that of an authority.
-pub fn is_of_authority(error: &CertificateError) -> bool {
-    let CertificateError::Other(OtherError(cause)) = error else { return false };
-    matches!(cause.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
+impl Error {
+    /// Explains that a server was refused because its certificate is that of an authority, if that is so.
+    #[must_use]
+    pub fn of_authority(error: &CertificateError) -> Option<&'static str> {
+        let CertificateError::Other(OtherError(cause)) = error else { return None };
+        let refused = matches!(cause.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity));
+        refused.then_some(OF_AUTHORITY)
+    }
 }
 
-/// Trusts the certificates that the platform trusts, and `more`. Reading them takes longer than
-/// all else at the start.
-pub fn trusting(more: &Authorities) -> Result<ClientConfig, rustls::Error> {
-    let verifier = Verifier::new_with_extra_roots(more.certificates(), provider())?;
-    // Named so for what others may put there: this one verifies.
-    let builder = builder()?.dangerous();
-    Ok(http1(builder.with_custom_certificate_verifier(Arc::new(verifier))))
+impl Authorities {
+    /// Returns the configuration of clients that trust these and the platform's. Reading those takes longer than all else
+    /// at the start.
+    ///
+    /// # Errors
+    ///
+    /// The platform's cannot be read.
+    pub fn client_config(&self) -> Result<ClientConfig, rustls::Error> {
+        let verifier = Verifier::new_with_extra_roots(self.certificates(), provider())?;
+        // Named so for what others may put there: this one verifies.
+        let builder = builder()?.dangerous();
+        Ok(http1(builder.with_custom_certificate_verifier(Arc::new(verifier))))
+    }
 }
 
 /// Trusts nobody: for the client that makes no such connection.

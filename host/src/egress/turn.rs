@@ -1,12 +1,12 @@
 //! The outgoing HTTP of one turn: connections of its own, which end with it.
 
+use super::Authorities;
 use super::client::{CONNECT, USER_AGENT};
 use super::lookup::{Directory, Lookups, Machine};
 use super::names::Names;
 use super::permit::{Permit, Revoke};
 use super::place::{Place, REQUEST, connect_within};
 use super::wire::Wire;
-use super::{Authorities, tls};
 use crate::future::{BoxError, BoxFuture};
 use crate::lease::Lease;
 use crate::trace_parent::TraceParent;
@@ -221,7 +221,7 @@ impl Connector {
         let config = match self.tls.get() {
             Some(config) => config,
             None => {
-                let made = tls::trusting(&self.authorities).map_err(|e| format!("TLS: {e}"))?;
+                let made = self.authorities.client_config().map_err(|e| format!("TLS: {e}"))?;
                 self.tls.get_or_init(|| Arc::new(made))
             }
         };

@@ -7,7 +7,8 @@ use super::output::Output;
 use super::surroundings::Surroundings;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tenure::engine::{Budget, FIELDS, Reading};
+use tenure::engine::Budget;
+use tenure_clock::Reading;
 use tenure_core::nanoseconds;
 use wasmtime::Store;
 use wasmtime::component::ResourceTable;
@@ -111,7 +112,7 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
     let mut table = ResourceTable::new();
     table.set_max_capacity(HANDLES);
     let mut http = WasiHttpCtx::new();
-    http.set_field_size_limit(FIELDS);
+    http.set_field_size_limit(Budget::FIELDS);
     let (clock, plain) = (GuestClock::new(grant.clock.clone()), grant.is_plain());
     let context = Context {
         wasi: wasi(&grant, &clock),

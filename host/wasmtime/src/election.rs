@@ -19,9 +19,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tenure::Authorities;
 use tenure::engine::{
-    AllowList, Budget, Clients, Clock, Elector, ElectorError, Gate, LEADER_HANDLER, Reading,
-    Variables, response, to_http,
+    AllowList, Budget, Clients, Elector, ElectorError, Gate, LEADER_HANDLER, Variables, response,
+    to_http,
 };
+use tenure_clock::{Clock, Reading};
 use tenure_core::{
     Event, Failure, FailureKind, Needs, Report, Request, Response, State, nanoseconds, variable,
 };

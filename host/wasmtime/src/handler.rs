@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure::Lease;
 use tenure::engine::{
-    AllowList, Budget, Clock, Gate, HandlerLines, LEADER_HANDLER, Outlet, Policy, Reading,
-    TraceParent, TurnLines,
+    AllowList, Budget, Gate, HandlerLines, LEADER_HANDLER, Outlet, Policy, TraceParent, TurnLines,
 };
 use tenure::handler::{BoxFuture, Handler, LineSink, Stream, TurnEnd};
+use tenure_clock::{Clock, Reading};
 use tenure_core::Turn;
 use wasmtime::component::Component;
 use wasmtime::{Store, UpdateDeadline};
@@ -74,7 +74,7 @@ impl Default for Options {
 ///
 /// ```no_run
 /// use std::sync::Arc;
-/// use tenure::engine::BootClock;
+/// use tenure_clock::BootClock;
 /// use tenure::engine::AllowList;
 /// use tenure_wasmtime::{ComponentHandler, Engine, Options};
 ///

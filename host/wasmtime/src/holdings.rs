@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use std::any::Any;
 use std::collections::HashSet;
-use tenure::engine::{Budget, OPEN_BODY};
+use tenure::engine::Budget;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi_http::FieldMap;
 use wasmtime_wasi_http::p2::bindings::http::types::Method;
@@ -78,12 +78,12 @@ fn held(entry: &(dyn Any + Send), seen: &mut HashSet<*const HeaderMap>) -> usize
             Method::Other(name) => name.len(),
             _ => 0,
         };
-        let body = request.body.as_ref().map_or(0, |_| OPEN_BODY);
+        let body = request.body.as_ref().map_or(0, |_| Budget::OPEN_BODY);
         let line = method + text(&request.authority) + text(&request.path_with_query);
         return once(&request.headers) + line + body;
     }
     if let Some(response) = entry.downcast_ref::<HostOutgoingResponse>() {
-        let body = response.body.as_ref().map_or(0, |_| OPEN_BODY);
+        let body = response.body.as_ref().map_or(0, |_| Budget::OPEN_BODY);
         return once(&response.headers) + body;
     }
     if let Some(response) = entry.downcast_ref::<HostIncomingResponse>() {
@@ -162,6 +162,6 @@ mod tests {
         own.push(answer(FieldMap::new_mutable(0), Some(body()))).unwrap();
         let mut seen = HashSet::new();
         let counts: Vec<_> = own.iter_mut().map(|entry| held(entry, &mut seen)).collect();
-        assert_eq!(counts, [Budget::weight(&fields(1000)), OPEN_BODY]);
+        assert_eq!(counts, [Budget::weight(&fields(1000)), Budget::OPEN_BODY]);
     }
 }

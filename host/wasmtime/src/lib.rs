@@ -2,7 +2,7 @@
 //! which are the work of a leader.
 //!
 //! ```no_run
-//! use tenure::engine::BootClock;
+//! use tenure_clock::BootClock;
 //! use tenure::handler;
 //! use tenure::engine::Runner;
 //! use tenure::settings::{Credential, Schedule, Settings};

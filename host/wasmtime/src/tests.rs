@@ -9,9 +9,10 @@ use chrono::DateTime;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tenure::engine::{BootClock, Clock, Election, Variables};
+use tenure::engine::{Election, Variables};
 use tenure::handler::BoxFuture;
 use tenure_clock::virtual_time::VirtualClock;
+use tenure_clock::{BootClock, Clock};
 use tenure_core::{Event, LeaseState, Role, Snapshot, State, variable};
 use tenure_store::{Account, Now, Request, Service, Store};
 

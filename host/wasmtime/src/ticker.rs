@@ -165,7 +165,7 @@ impl Drop for Running {
 mod tests {
     use super::*;
     use std::task::Poll;
-    use tenure::engine::{BootClock, Clock as _};
+    use tenure_clock::{BootClock, Clock as _};
     use wasmtime::{Config, Engine, Instance, Module, Store, Trap, UpdateDeadline};
 
     /// `(module (func (export "f") (loop br 0)))`

@@ -1,7 +1,7 @@
 //! Requests of a component: `wasi:http` on a [`Gate`].
 
 use http_body_util::BodyExt as _;
-use tenure::engine::{self, Body, CHUNK, Gate, Limits};
+use tenure::engine::{self, Body, Budget, Gate, Limits};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 type Answer = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
@@ -11,7 +11,7 @@ pub(crate) struct Guarded(pub Gate);
 
 impl WasiHttpHooks for Guarded {
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
-        CHUNK
+        Budget::CHUNK
     }
 
     fn set_host_header(&mut self) -> bool {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::engine::Clock;
+use tenure_clock::Clock;
 use tokio::select;
 
 use super::world::{Millis, World};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tenure::Lease;
-use tenure::engine::Clock;
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
+use tenure_clock::Clock;
 use tenure_core::{Timestamp, Turn};
 
 use super::clock::SimClock;

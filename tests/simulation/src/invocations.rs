@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::engine::Clock;
+use tenure_clock::Clock;
 use tenure_core::{Course, CredentialState, Next, OneTurn, Settings, Step, Turn, driver};
 
 use super::clock::SimClock;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use tenure::engine::Clock;
 use tenure_azure::secret::Secret;
 use tenure_azure::{Metadata, Operation, request as azure};
+use tenure_clock::Clock;
 use tenure_core::driver::{self, Surroundings};
 use tenure_core::{
     Begins, Complaint, Environment, Event, Failure, FailureKind, OwnTime, Report,

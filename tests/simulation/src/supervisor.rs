@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure::engine::Clock;
+use tenure_clock::Clock;
 use tenure_core::mutants::{Mutant, is_active};
 use tenure_core::{Report, Role};
 use tenure_store::Request;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tenure::engine::{BootClock, Election, Elector, Order, Runner, Variables};
+use tenure::engine::{Election, Elector, Order, Runner, Variables};
 use tenure::settings::{Credential, Schedule, Settings};
 use tenure::{Event, handler};
+use tenure_clock::BootClock;
 use tenure_core::LeaseState;
 use tenure_tests::{Store, needs};
 use tenure_wasmtime::{ElectionComponent, Engine};

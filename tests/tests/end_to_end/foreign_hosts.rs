@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, FixedOffset};
 use serde_json::Value;
-use tenure::engine::{AllowList, BootClock, Runner, Variables};
+use tenure::engine::{AllowList, Runner, Variables};
+use tenure_clock::BootClock;
 use tenure_tests::examples::Language;
 use tenure_tests::foreign::{self, Server, Waiting};
 use tenure_tests::{Candidate, Reports, SERVICE, Store, examples, needs, tools};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tenure::engine::{BootClock, Clock};
+use tenure_clock::{BootClock, Clock};
 
 const STEP: Duration = Duration::from_millis(5);
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tenure::engine::Clock;
 use tenure::handler::TurnEnd;
+use tenure_clock::Clock;
 
 use super::stage::{LONG, Stage, trapped};
 

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tenure::Event;
-use tenure::engine::{Clock, Elector, ElectorError, Reading, Runner};
+use tenure::engine::{Elector, ElectorError, Runner};
 use tenure::handler::TurnEnd;
+use tenure_clock::{Clock, Reading};
 use tenure_core::{Event as Word, Leadership, Report, Role, State};
 use tokio::sync::oneshot;
 use tokio::time::timeout;

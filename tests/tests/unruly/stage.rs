@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::Lease;
-use tenure::engine::{AllowList, Clock};
+use tenure::engine::AllowList;
 use tenure::handler::{Handler, Stream, TurnEnd};
+use tenure_clock::Clock;
 use tenure_core::{Timestamp, Turn};
 use tenure_tests::UNRULY_HANDLER;
 use tenure_wasmtime::{ComponentHandler, Engine, Options};

@@ -7,10 +7,10 @@ use rustls::crypto::SecureRandom;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::Authorities;
-use tenure::engine::{BootClock, Clock as _};
-use tenure::program::http::{Clients, send};
+use tenure::engine::Clients;
 use tenure_azure::answer::Answer;
 use tenure_azure::request::Request;
+use tenure_clock::{BootClock, Clock as _};
 use tenure_core::{Chance, Failure, FailureKind, Fetch, Fetched, Moment, Settings};
 
 /// The account that some settings name, and the connections to it.
@@ -30,7 +30,7 @@ impl<'s> Account<'s> {
     async fn send(&self, request: &Request, timeout: Duration) -> Result<Received, Failure> {
         let request = outgoing(request)
             .map_err(|error| Failure { kind: FailureKind::Other, detail: error.to_string() })?;
-        let (head, body) = send(&self.clients, request, timeout).await?.into_parts();
+        let (head, body) = self.clients.send(request, timeout).await?.into_parts();
         let header = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
             (name.to_string(), value.as_bytes().to_vec())
         };

@@ -8,9 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tenure::Authorities;
-use tenure::program::http::{
-    OF_AUTHORITY, Proxies, Proxy, is_of_authority, too_many_files, trusting,
-};
+use tenure::engine::{Clients, Error, Proxy};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -19,8 +17,8 @@ const CHECK: &str = "connection";
 
 /// Connects to `origin` as its requests will, through a proxy if one is set.
 pub(super) async fn examine(origin: &str, authorities: &Authorities) -> Finding {
-    let proxies = Proxies::from_env();
-    match Url::parse(origin).ok().map_or(Ok(None), |url| proxies.select(&url)) {
+    let clients = Clients::for_component(authorities.clone());
+    match Url::parse(origin).ok().map_or(Ok(None), |url| clients.proxy(&url)) {
         Ok(None) => judge(origin, probe(origin, authorities).await),
         // The name of the account may be known to the proxy alone.
         Ok(Some(Proxy { variable, address })) => {
@@ -121,7 +119,7 @@ async fn probe(origin: &str, authorities: &Authorities) -> Result<Reached, Unrea
     let addresses = match timeout(PATIENCE, lookup_host((host.as_str(), port))).await {
         Ok(Ok(addresses)) => addresses.collect::<Vec<_>>(),
         Ok(Err(error)) => {
-            let local = too_many_files(&error).map(Unreached::Here);
+            let local = Error::too_many_files(&error).map(Unreached::Here);
             return Err(local.unwrap_or_else(|| Unreached::Name(error.to_string())));
         }
         Err(_) => return Err(Unreached::Name(format!("no answer within {PATIENCE:?}"))),
@@ -132,7 +130,7 @@ async fn probe(origin: &str, authorities: &Authorities) -> Result<Reached, Unrea
     let tls = match url.scheme() {
         "https" => {
             let why = |why| Unreached::Tls { address, why };
-            let config = trusting(authorities).map_err(|error| why(error.to_string()))?;
+            let config = authorities.client_config().map_err(|error| why(error.to_string()))?;
             Some(shake_hands(config, &host, stream).await.map_err(why)?)
         }
         _ => None,
@@ -149,7 +147,7 @@ async fn connect(addresses: &[SocketAddr]) -> Result<Connected, Unreached> {
         let began = Instant::now();
         let why = match timeout(PATIENCE, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok((address, stream, began.elapsed(), failed)),
-            Ok(Err(error)) => match too_many_files(&error) {
+            Ok(Err(error)) => match Error::too_many_files(&error) {
                 Some(why) => return Err(Unreached::Here(why)),
                 None => error.to_string(),
             },
@@ -198,8 +196,7 @@ fn explain(error: &std::io::Error) -> String {
                 "its certificate is for another name; check the endpoint, and DNS"
             }
             Bad::Revoked => "its certificate was revoked",
-            _ if is_of_authority(bad) => OF_AUTHORITY,
-            _ => "its certificate is not accepted",
+            _ => Error::of_authority(bad).unwrap_or("its certificate is not accepted"),
         },
         Some(rustls::Error::InvalidMessage(_)) => {
             "what answers does not speak TLS; check scheme and port of the endpoint"

@@ -28,7 +28,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
-use tenure::engine::BootClock;
+use tenure_clock::BootClock;
 use tenure_core::variable;
 use tokio::select;
 

@@ -30,10 +30,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tenure::Authorities;
-use tenure::engine::{BootClock, Election, Variables};
+use tenure::engine::{Election, Variables};
 #[cfg(unix)]
 use tenure::handler::{Attached, NotRunnable};
 use tenure::settings::InvalidSettings;
+use tenure_clock::BootClock;
 use tenure_core::{Settings, Zone, variable};
 use tenure_members::Part;
 

@@ -7,8 +7,8 @@ use crate::settings::CommandLine;
 use crate::settings::table::{PERIOD, YES};
 use std::process::ExitCode;
 use std::time::Duration;
-use tenure::engine::BootClock;
 use tenure_base::duration::format_duration;
+use tenure_clock::BootClock;
 use tenure_core::{LeaseState, Problem, Snapshot};
 
 /// It was not done.

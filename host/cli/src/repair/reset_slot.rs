@@ -10,8 +10,9 @@ use crate::times::zone_of;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
-use tenure::engine::{BootClock, Clock, Election};
+use tenure::engine::Election;
 use tenure::status::local_time;
+use tenure_clock::{BootClock, Clock};
 use tenure_core::{Event, LeaseState, Problem, Report, Role, Snapshot, State, Triggered};
 use tokio::select;
 

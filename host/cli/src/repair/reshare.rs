@@ -7,7 +7,7 @@ use crate::settings::CommandLine;
 use crate::settings::table::{NEW_SHARES, YES};
 use std::process::ExitCode;
 use std::sync::Arc;
-use tenure::engine::BootClock;
+use tenure_clock::BootClock;
 use tenure_members::SharesStore;
 use tenure_shares::{Answer, Ask, Plan};
 

@@ -24,8 +24,8 @@ use serde_json::{Value, json};
 use shares::Shares;
 use std::process::ExitCode;
 use subjects::{AT_ONCE, Subject, Subjects};
-use tenure::engine::BootClock;
 use tenure::status::{EndedTurn, Outlook, Replacement, local_time};
+use tenure_clock::BootClock;
 use tenure_core::{
     Finished, Incumbent, LastSlot, Listed, MissedSlots, Outcome, Problem, Snapshot, Timestamp,
     Triggered, Turns, Zone, milliseconds, variable,

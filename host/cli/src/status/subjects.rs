@@ -7,7 +7,8 @@ use crate::settings::{CommandLine, Elections};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::engine::{BootClock, Election, Variables};
+use tenure::engine::{Election, Variables};
+use tenure_clock::BootClock;
 
 /// The number of elections that are read at the same time.
 pub(super) const AT_ONCE: usize = 16;

@@ -8,8 +8,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::engine::to_http;
-use tenure::program::http::{Clients, send};
+use tenure::engine::{Clients, to_http};
 use tenure::{Authorities, Class, Event};
 use tenure_supervisor::{Ended, RunnerEnd, Subject, Will, signal_name};
 use tokio::select;
@@ -121,7 +120,7 @@ async fn send_will(will: &Will, clients: &Arc<Clients>, places: &Semaphore) -> F
         if left.is_zero() {
             return unanswered.map_or(Fate::Expired, Fate::Unanswered);
         }
-        unanswered = match send(clients, request.clone(), TRY.min(left)).await {
+        unanswered = match clients.send(request.clone(), TRY.min(left)).await {
             Ok(answer) => match answer.status().as_u16() {
                 200 | 202 => return Fate::Done,
                 404 if term.is_none() => return Fate::Done,

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tenure::program::http::{Clients, Unread, whole};
+use tenure::engine::Clients;
 use tenure::{Authorities, Class, Event};
 use tenure_core::causes;
 use tokio::runtime::Handle;
@@ -151,14 +151,17 @@ impl Collector {
         *request.timeout_mut() = Some(self.patience);
         // The URL may hold a secret.
         let told = |error: reqwest::Error| causes(&error.without_url());
-        let answer = client.execute(request).await.map_err(told)?;
+        let mut answer = client.execute(request).await.map_err(told)?;
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = answer.status();
         *response.headers_mut() = answer.headers().clone();
-        let body = whole(answer, ANSWER).await.map_err(|unread| match unread {
-            Unread::Failed(error) => told(error),
-            Unread::TooLong => "the answer is too long".to_owned(),
-        })?;
+        let mut body = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(told)? {
+            if body.len() + chunk.len() > ANSWER {
+                return Err("the answer is too long".to_owned());
+            }
+            body.extend_from_slice(&chunk);
+        }
         *response.body_mut() = body.into();
         Ok(response)
     }

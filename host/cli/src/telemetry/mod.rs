@@ -18,9 +18,10 @@ use opentelemetry_sdk::trace::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tenure::engine::{BootClock, Clock as _, TraceParent};
+use tenure::engine::TraceParent;
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
 use tenure::{Class, Event, Lease};
+use tenure_clock::{BootClock, Clock as _};
 use tenure_core::{Report, Turn};
 use tenure_server::Roster;
 use tenure_server::metrics::{Kind, Metric, Sample, Value, renewal, renewal_bounds, turn_bounds};

@@ -2,9 +2,9 @@
 
 use super::log::{Log, Whose};
 use std::time::Duration;
-use tenure::engine::BootClock;
 use tenure::handler::Handler;
 use tenure::{Class, Event};
+use tenure_clock::BootClock;
 use tenure_core::Report;
 use tenure_server::Roster;
 

@@ -3,10 +3,10 @@ use super::super::page::view::{Kind, WINDOW};
 use super::super::tests::NOW;
 use super::super::tests::{board, following, leading, report, seconds, turn};
 use super::*;
-use tenure::engine::BootClock;
 use tenure::handler::TurnEnd;
 use tenure::status::Replacement;
 use tenure::{Class, Event, Reason};
+use tenure_clock::BootClock;
 use tenure_core::ExchangeResult::{Declined, Done, Unavailable};
 use tenure_core::{
     End, Ended, EndingReason, Finished, Incumbent, LastSlot, Listed, NextTurn, Outcome, Report,

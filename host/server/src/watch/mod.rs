@@ -34,8 +34,8 @@ use super::role::{Ended, Leader, Role};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime};
-use tenure::engine::Reading;
 use tenure::status::Outlook;
+use tenure_clock::Reading;
 use tenure_core::milliseconds;
 
 /// The version of [`News`].

@@ -15,7 +15,7 @@ use futures_util::stream::unfold;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::engine::Reading;
+use tenure_clock::Reading;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use http_body_util::BodyExt as _;
     use serde_json::{Value, json};
-    use tenure::engine::{BootClock, Clock as _};
+    use tenure_clock::{BootClock, Clock as _};
     use tenure_core::ExchangeResult::Done;
     use tenure_core::{Ending, EndingReason, Exchange, Report, RequestKind, Role};
 

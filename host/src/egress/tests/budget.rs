@@ -1,6 +1,5 @@
 //! What the host holds for a turn is bounded, however many requests it has.
 
-use super::super::budget::OPEN_BODY;
 use super::super::turn::{AT_A_TIME, READ_AHEAD};
 use super::super::{Body, Error, Limits};
 use super::lease::listen;
@@ -74,7 +73,8 @@ async fn requests_that_wait_count_too() {
     assert!(matches!(refused, Err(Error::Other(_))), "{refused:?}");
     assert!(told.lock().unwrap()[0].starts_with("a request did not fit"));
     drop(waiting);
-    let open: Vec<_> = (0..MIB / OPEN_BODY).map(|_| send(post("http://127.0.0.1:9/", 1))).collect();
+    let open: Vec<_> =
+        (0..MIB / Budget::OPEN_BODY).map(|_| send(post("http://127.0.0.1:9/", 1))).collect();
     let refused = send(post("http://127.0.0.1:9/", 1)).await;
     assert!(matches!(refused, Err(Error::Other(_))), "{refused:?}");
     drop(open);

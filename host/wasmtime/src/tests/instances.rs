@@ -5,8 +5,9 @@ use crate::{CheckError, ElectionComponent, Engine, Network, NetworkFailure, REST
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use std::sync::Mutex;
-use tenure::engine::{BootClock, Clock as _, Variables};
+use tenure::engine::Variables;
 use tenure::handler::BoxFuture;
+use tenure_clock::{BootClock, Clock as _};
 use tenure_core::{State, variable};
 use tenure_store::{Account, Service};
 use tokio::task::JoinSet;

@@ -134,7 +134,7 @@ fn compare(seeds: Range<u64>) -> ExitCode {
 
 fn component() -> Fidelity {
     let engine = Engine::new().expect("an engine").uninterrupted();
-    let clock = tenure::engine::BootClock::new();
+    let clock = tenure_clock::BootClock::new();
     let component = ElectionComponent::new(&engine, Variables::new(), &clock);
     Fidelity::Component(Arc::new(component.expect("the component that this was built with")))
 }

@@ -6,7 +6,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use tenure::engine::{BootClock, Variables};
+use tenure::engine::Variables;
+use tenure_clock::BootClock;
 use tenure_core::Delivery;
 use tenure_simulation::campaign::{self, Totals};
 use tenure_simulation::fault::{Fault, Kind, Step};

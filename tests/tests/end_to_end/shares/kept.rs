@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use tenure::Authorities;
-use tenure::engine::{BootClock, Clock, Election, Variables};
-use tenure::program::http::{self, Clients};
+use tenure::engine::Clients;
+use tenure::engine::{Election, Variables};
+use tenure_clock::{BootClock, Clock};
 use tenure_core::{Event, LeaseState, Report, Request, Role, variable};
 use tenure_members::SharesStore;
 use tenure_shares::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
@@ -152,7 +153,7 @@ async fn signs_age_by_the_clock_of_the_store(store: Store) {
 async fn send(request: Request) -> u16 {
     let clients = Arc::new(Clients::for_component(Authorities::default()));
     let request = tenure::engine::to_http(&request).unwrap();
-    let answer = http::send(&clients, request, Duration::from_secs(30)).await.unwrap();
+    let answer = clients.send(request, Duration::from_secs(30)).await.unwrap();
     answer.status().as_u16()
 }
 

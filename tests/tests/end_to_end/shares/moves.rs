@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::{Problem, variable};
 
-use tenure::engine::{BootClock, Election, Variables};
+use tenure::engine::{Election, Variables};
 use tenure::settings::{Credential, Schedule, Settings};
 use tenure::{Elector, Event, handler};
+use tenure_clock::BootClock;
 use tenure_members::{Part, Shares, SharesStore};
 use tenure_shares::{Answer, Ask};
 use tenure_tests::Store;

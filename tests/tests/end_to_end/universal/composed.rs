@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use ::http::Method;
-use tenure::engine::{BootClock, Clock as _, Variables};
+use tenure::engine::Variables;
+use tenure_clock::{BootClock, Clock as _};
 use tenure_core::{Event, Role, variable};
 use tenure_tests::UNRULY_HANDLER;
 use tenure_wasmtime::compose::{UNIVERSAL_COMPONENT, compose};
