@@ -18,19 +18,17 @@ mod summary;
 mod tests;
 mod view;
 
-pub use scene::End;
-
 use act::Act;
-use chrono::Utc;
-use scene::{Interrupt, Scene};
+use scene::Shared;
 use screen::Screen;
 use stage::Heard;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
-use story::{State, Story};
+use story::{Story, Term};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 
 /// The most that can be told apart at a glance, and have a name.
 const NAMES: [&str; 9] = ["anna", "ben", "cleo", "dora", "emil", "finn", "gina", "hugo", "ida"];
@@ -39,7 +37,7 @@ const NAMES: [&str; 9] = ["anna", "ben", "cleo", "dora", "emil", "finn", "gina",
 const LIMIT: Duration = Duration::from_secs(56);
 
 /// Between two frames.
-const FRAME: Duration = Duration::from_millis(100);
+const FRAME: Duration = Duration::from_millis(200);
 
 /// The turn in the middle of which a leader is killed, and the turns of each other leader.
 const TURNS: usize = 3;
@@ -59,173 +57,187 @@ pub struct Options {
     pub colour: bool,
 }
 
+/// The end of a demo.
+#[derive(Debug)]
+pub enum End {
+    /// It showed what it should, or the reader of standard output is gone.
+    Played,
+    /// It was interrupted before its end.
+    Interrupted,
+    /// It did not show what it should, and why.
+    Failed(String),
+    /// Nothing was shown: a port or a process is missing.
+    NotSetUp(io::Error),
+    /// It broke off: a process or standard output is missing.
+    BrokeOff(io::Error),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::Played,
+            _ => Self::BrokeOff(error),
+        }
+    }
+}
+
 /// Runs a demo to its end, or until `interrupt` completes. The candidates are processes of this
 /// program, which takes the arguments of `tenure run`; none of them is left behind.
 pub async fn demo(options: &Options, interrupt: impl Future<Output = ()> + Send) -> End {
     let names = NAMES.get(..usize::from(options.candidates)).unwrap_or(&NAMES);
-    let (scene, heard) = match Scene::build(names).await {
+    let (scene, heard) = match Shared::build(names).await {
         Ok(built) => built,
         Err(error) => return End::NotSetUp(error),
     };
     let screen = Screen::new(options.colour, options.page);
-    let interrupt = pin!(interrupt);
-    let end = match options.page {
-        true => page::perform(scene, heard, screen, interrupt).await,
-        false => {
-            let limit = Instant::now() + LIMIT;
-            let mut demo = Demo { scene, heard, screen, interrupt, limit };
-            let end = demo.perform().await;
-            demo.scene.stage.tasks.shutdown().await;
-            end
-        }
+    let (changed, interrupt) = (watch::Sender::new(()), pin!(interrupt));
+    let mut demo = Demo { scene, heard, screen, changed, interrupt, awaited: "" };
+    let played = match options.page {
+        true => demo.serve().await,
+        false => demo.play().await,
     };
-    match end {
-        Ok(end) => end,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => End::Played,
-        Err(error) => End::BrokeOff(error),
-    }
+    demo.close(played).await.err().unwrap_or(End::Played)
 }
 
-/// A demo in the terminal.
+/// A demo under way.
 struct Demo<'a> {
-    scene: Scene,
+    scene: Shared,
     heard: UnboundedReceiver<Heard>,
     screen: Screen,
-    interrupt: Interrupt<'a>,
-    limit: Instant,
-}
-
-/// Why the script did not come to its end.
-enum Stopped {
-    Interrupted,
-    /// All candidates are gone.
-    Alone,
-    /// This did not happen in time.
-    Late(String),
-    BrokeOff(io::Error),
-}
-
-impl From<io::Error> for Stopped {
-    fn from(error: io::Error) -> Self {
-        Self::BrokeOff(error)
-    }
+    /// Tells the page.
+    changed: watch::Sender<()>,
+    interrupt: Pin<&'a mut (dyn Future<Output = ()> + Send)>,
+    /// What the script waits for.
+    awaited: &'static str,
 }
 
 impl Demo<'_> {
-    async fn perform(&mut self) -> io::Result<End> {
-        let late = match self.play().await {
-            Ok(()) | Err(Stopped::Alone) => None,
-            Err(Stopped::Late(what)) => Some(what),
-            Err(Stopped::BrokeOff(error)) => return Err(error),
-            Err(Stopped::Interrupted) => {
-                self.freeze()?;
-                return Ok(End::Interrupted);
+    /// Lets people play on the page, until the interrupt.
+    async fn serve(&mut self) -> Result<(), End> {
+        let url = page::open(&self.scene, self.changed.subscribe()).await?;
+        self.screen
+            .print(&format!("Open {url}\nin a browser on this machine. Ctrl-C ends it.\n\n"))?;
+        self.scene.lock().start_all()?;
+        loop {
+            match self.frame().await {
+                Ok(()) => {}
+                Err(End::Interrupted) => return Ok(()),
+                Err(end) => return Err(end),
             }
-        };
-        self.freeze()?;
-        let overlapping = self.scene.stage.sink.overlapping();
-        self.screen.print(&summary::table(&self.scene.story, overlapping))?;
-        let problem = match (late, overlapping, self.scene.story.lost) {
-            (Some(what), ..) => format!("after {} s it still waited for {what}", LIMIT.as_secs()),
-            (None, 0, 0) => {
-                self.screen.print(summary::FAREWELL)?;
-                return Ok(End::Played);
-            }
-            (None, 0, lost) => format!("candidates that ended unasked: {lost}"),
-            (None, turns, _) => format!("turns that overlapped: {turns}"),
-        };
-        Ok(End::Failed(format!("the demo failed: {problem}")))
+        }
     }
 
-    fn freeze(&mut self) -> io::Result<()> {
-        let now = self.scene.now();
-        self.screen.freeze(&mut self.scene.story, now)
+    /// Plays the script, and fails if that takes too long.
+    async fn play(&mut self) -> Result<(), End> {
+        timeout(LIMIT, self.script()).await.unwrap_or_else(|_| {
+            let (limit, awaited) = (LIMIT.as_secs(), self.awaited);
+            Err(End::Failed(format!("after {limit} s the demo still waited for {awaited}")))
+        })
     }
 
-    /// The script. It waits for what must happen, never for time to pass.
-    async fn play(&mut self) -> Result<(), Stopped> {
-        self.scene.start_all()?;
-        let works = |story: &Story, now| at_work(story, now).filter(|_| all_in(story));
-        let first = self.until("a leader and its first turns", works).await?;
+    /// Waits for what must happen, never for time to pass.
+    async fn script(&mut self) -> Result<(), End> {
+        self.scene.lock().start_all()?;
+        let first = self.until("a leader and its first turns", at_work).await?;
         self.kill(Act::KillMachine, first).await?;
         // Without supervisors, the death of a process is that of a machine.
-        if self.scene.story.replacement.supervised {
-            let second = self.until("the turns of the next leader", works).await?;
+        let supervised = self.scene.lock().story.replacement.supervised;
+        if supervised {
+            let second = self.until("the turns of the next leader", at_work).await?;
             self.kill(Act::KillProcess, second).await?;
         }
-        let rests = |story: &Story, _| rests(story).filter(|_| all_in(story));
         let third = self.until("the turns of the next leader", rests).await?;
-        self.scene.act(Act::Stop, third)?;
-        let rests = |story: &Story, _| self::rests(story).filter(|leader| *leader != third);
-        self.until("the turns of the last leader", rests).await?;
-        let over = "The demo is over. The candidates are asked to stop, the leader last.";
-        self.scene.story.note(self.scene.now(), over.to_owned());
-        for is_leader in [false, true] {
-            for who in 0..self.scene.story.lanes.len() {
-                let Scene { story, stage } = &mut self.scene;
-                if !story.lanes[who].ended && (story.leader() == Some(who)) == is_leader {
-                    story.dismiss(story.at(Utc::now()), who);
-                    stage.act(Act::Stop, who, story.name(who))?;
-                    let ended = |story: &Story, _| story.lanes[who].ended.then_some(());
-                    self.until("the candidates to stop", ended).await?;
-                }
-            }
+        self.scene.lock().act(Act::Stop, third)?;
+        let last = self.until("the turns of the last leader", rests).await?;
+        let mut order: Vec<_> = (0..self.scene.lock().story.lanes.len()).collect();
+        order.retain(|who| *who != third);
+        order.sort_by_key(|who| *who == last);
+        for who in order {
+            self.scene.lock().act(Act::Stop, who)?;
+            let ended = |story: &Story, _| story.lanes[who].ended.then_some(());
+            self.until("the candidates to stop", ended).await?;
         }
-        Ok(())
+        let lost = self.scene.lock().story.lost();
+        match lost {
+            0 => Ok(()),
+            lost => Err(End::Failed(format!("candidates that ended unasked: {lost}"))),
+        }
     }
 
     /// Kills a leader, waits for the next one, and starts it again.
-    async fn kill(&mut self, act: Act, who: usize) -> Result<(), Stopped> {
-        self.scene.act(act, who)?;
-        let what = format!("another candidate to take over from {}", self.scene.story.name(who));
+    async fn kill(&mut self, act: Act, who: usize) -> Result<(), End> {
+        self.scene.lock().act(act, who)?;
         let taken = |story: &Story, _| story.leader().filter(|_| story.lanes[who].ended);
-        self.until(&what, taken).await?;
-        Ok(self.scene.act(Act::Start, who)?)
+        self.until("another candidate to take over", taken).await?;
+        Ok(self.scene.lock().act(Act::Start, who)?)
     }
 
     /// Shows what goes on until `happened` returns something.
     async fn until<T>(
         &mut self,
-        what: &str,
+        what: &'static str,
         happened: impl Fn(&Story, Duration) -> Option<T>,
-    ) -> Result<T, Stopped> {
+    ) -> Result<T, End> {
+        self.awaited = what;
         loop {
-            let now = self.scene.now();
-            let story = &mut self.scene.story;
-            self.screen.show(story, now)?;
-            if let Some(result) = happened(story, now) {
+            self.frame().await?;
+            let scene = self.scene.lock();
+            if let Some(result) = happened(&scene.story, scene.now()) {
                 return Ok(result);
             }
-            if story.lanes.iter().all(|lane| lane.ended) {
-                return Err(Stopped::Alone);
-            }
-            tokio::select! {
-                biased;
-                () = &mut self.interrupt => return Err(Stopped::Interrupted),
-                () = sleep_until(self.limit) => return Err(Stopped::Late(what.to_owned())),
-                Some(heard) = self.heard.recv() => self.scene.hear(heard),
-                () = sleep(FRAME) => {}
+            if scene.story.lanes.iter().all(|lane| lane.ended) {
+                return Err(End::Failed("all candidates have ended".to_owned()));
             }
         }
     }
+
+    /// Takes what happens next, and shows it.
+    async fn frame(&mut self) -> Result<(), End> {
+        tokio::select! {
+            biased;
+            () = &mut self.interrupt => return Err(End::Interrupted),
+            Some(heard) = self.heard.recv() => self.scene.lock().hear(heard),
+            () = sleep(FRAME) => {}
+        }
+        self.screen.show(&mut self.scene.lock())?;
+        self.changed.send_replace(());
+        Ok(())
+    }
+
+    /// Ends the candidates that are left, and says how it went.
+    async fn close(mut self, played: Result<(), End>) -> Result<(), End> {
+        let mut tasks = std::mem::take(&mut self.scene.lock().stage.tasks);
+        tasks.shutdown().await;
+        let mut scene = self.scene.lock();
+        self.screen.freeze(&mut scene)?;
+        if matches!(played, Err(End::Interrupted)) {
+            return played;
+        }
+        let overlapping = scene.stage.sink.overlapping();
+        self.screen.print(&summary::table(&scene.story, overlapping))?;
+        played?;
+        if overlapping > 0 {
+            return Err(End::Failed(format!("turns that overlapped: {overlapping}")));
+        }
+        Ok(self.screen.print(summary::FAREWELL)?)
+    }
 }
 
-/// All candidates take part, but for those that have ended.
-fn all_in(story: &Story) -> bool {
-    story.lanes.iter().all(|lane| lane.is_in() || lane.ended)
+/// The term of the leader, if all candidates take part, but for those that have ended.
+fn settled(story: &Story) -> Option<&Term> {
+    let all_in = story.lanes.iter().all(|lane| lane.is_in() || lane.ended);
+    story.terms.last().filter(|term| all_in && story.leader() == Some(term.who))
 }
 
 /// The leader, if it is in the middle of its third turn, or a later one.
 fn at_work(story: &Story, now: Duration) -> Option<usize> {
-    let last = story.turns.last().filter(|turn| turn.outcome.is_none())?;
-    let term = story.terms.last().filter(|term| term.term == last.term && term.turns >= TURNS)?;
-    story.leader().filter(|leader| *leader == term.who && now >= last.began + MIDDLE)
+    let term = settled(story).filter(|term| term.turns >= TURNS)?;
+    let turn = story.running(term.who)?;
+    (now >= turn.began + MIDDLE).then_some(term.who)
 }
 
 /// The leader, if it has run enough turns, and runs none.
-fn rests(story: &Story) -> Option<usize> {
-    let term = story.terms.last().filter(|term| term.turns >= LATER_TURNS)?;
-    let works = story.turns.iter().any(|turn| turn.who == term.who && turn.outcome.is_none());
-    let leads = story.lanes[term.who].state == State::Leads;
-    (leads && !works).then_some(term.who)
+fn rests(story: &Story, _: Duration) -> Option<usize> {
+    let term = settled(story).filter(|term| term.turns >= LATER_TURNS)?;
+    story.running(term.who).is_none().then_some(term.who)
 }

@@ -2,14 +2,12 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tenure::program::server::rate::Rate;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy, sink};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 /// After a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -22,39 +20,33 @@ pub(super) struct Link {
     pub address: SocketAddr,
     to: watch::Sender<Option<SocketAddr>>,
     cut: watch::Sender<bool>,
-    began: Instant,
-    requests: Arc<Mutex<Rate>>,
 }
 
 impl Link {
-    /// Passes connections on to `to`, in a task of `tasks`.
-    pub(super) async fn start(to: Option<SocketAddr>, tasks: &mut JoinSet<()>) -> io::Result<Self> {
+    /// Passes connections on to `to`, in a task of `tasks`, and counts the requests in each piece of data.
+    pub(super) async fn start(
+        to: Option<SocketAddr>,
+        count: impl Fn(usize) + Clone + Send + Sync + 'static,
+        tasks: &mut JoinSet<()>,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let (to, cut) = (watch::Sender::new(to), watch::Sender::new(false));
-        let (target, cuts, began) = (to.subscribe(), cut.subscribe(), Instant::now());
-        let requests = Arc::<Mutex<Rate>>::default();
-        let counted = requests.clone();
-        let count = move |number| {
-            let mut rate = counted.lock().unwrap_or_else(PoisonError::into_inner);
-            rate.add(began.elapsed(), number);
-        };
+        let (target, cuts) = (to.subscribe(), cut.subscribe());
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
-                tokio::select! {
-                    accepted = listener.accept() => match accepted {
-                        Ok((client, _)) => {
-                            let to = *target.borrow();
-                            connections.spawn(carry(client, to, cuts.clone(), count.clone()));
-                        }
-                        Err(_) => sleep(PAUSE).await,
-                    },
-                    Some(_) = connections.join_next() => {}
+                match listener.accept().await {
+                    Ok((client, _)) => {
+                        let to = *target.borrow();
+                        connections.spawn(carry(client, to, cuts.clone(), count.clone()));
+                    }
+                    Err(_) => sleep(PAUSE).await,
                 }
+                while connections.try_join_next().is_some() {}
             }
         });
-        Ok(Self { address, to, cut, began, requests })
+        Ok(Self { address, to, cut })
     }
 
     /// Passes the next connections on to `to`.
@@ -65,12 +57,6 @@ impl Link {
     /// Cuts the path, connections that exist too, or heals it.
     pub(super) fn set_cut(&self, cut: bool) {
         self.cut.send_replace(cut);
-    }
-
-    /// Returns the number of requests in the last minute.
-    pub(super) fn requests_per_minute(&self) -> usize {
-        let rate = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        rate.per_minute(self.began.elapsed())
     }
 }
 
@@ -109,13 +95,14 @@ async fn pass(
     let up = async {
         let mut buffer = [0; 4096];
         loop {
-            let length = from_client.read(&mut buffer).await?;
-            let Some(read) = buffer.get(..length).filter(|read| !read.is_empty()) else {
+            let read = from_client.read(&mut buffer).await?;
+            if read == 0 {
                 return Ok(());
-            };
+            }
             // Candidates send small requests, each in one piece.
-            count(read.windows(REQUEST.len()).filter(|bytes| *bytes == REQUEST).count());
-            to_server.write_all(read).await?;
+            let bytes = &buffer[..read];
+            count(bytes.windows(REQUEST.len()).filter(|bytes| *bytes == REQUEST).count());
+            to_server.write_all(bytes).await?;
         }
     };
     tokio::select! {
@@ -127,6 +114,8 @@ async fn pass(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::time::timeout;
 
     /// So long nothing is heard where nothing is to be heard.
@@ -157,7 +146,10 @@ mod tests {
     async fn a_cut_is_silence_and_a_healed_path_needs_new_connections() {
         let mut tasks = JoinSet::new();
         let to = echo(&mut tasks).await;
-        let link = Link::start(None, &mut tasks).await.unwrap();
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counted = requests.clone();
+        let count = move |number| _ = counted.fetch_add(number, Ordering::Relaxed);
+        let link = Link::start(None, count, &mut tasks).await.unwrap();
         let mut nobody = TcpStream::connect(link.address).await.unwrap();
         let gone = hear(&mut nobody, 1).await.unwrap_err();
         assert_eq!(gone.kind(), io::ErrorKind::UnexpectedEof, "nobody is there yet");
@@ -165,7 +157,7 @@ mod tests {
         let mut old = TcpStream::connect(link.address).await.unwrap();
         old.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
         assert_eq!(hear(&mut old, 18).await.unwrap(), "GET / HTTP/1.1\r\n\r\n");
-        assert_eq!(link.requests_per_minute(), 1);
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
 
         link.set_cut(true);
         let mut new = TcpStream::connect(link.address).await.unwrap();
@@ -183,6 +175,6 @@ mod tests {
         let mut next = TcpStream::connect(link.address).await.unwrap();
         next.write_all(b"back").await.unwrap();
         assert_eq!(hear(&mut next, 4).await.unwrap(), "back");
-        assert_eq!(link.requests_per_minute(), 1, "the lost ones did not arrive");
+        assert_eq!(requests.load(Ordering::Relaxed), 1, "the lost ones did not arrive");
     }
 }

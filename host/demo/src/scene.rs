@@ -3,29 +3,13 @@
 use super::act::Act;
 use super::stage::{Heard, Stage, replacement};
 use super::story::Story;
+use super::view::view;
 use chrono::Utc;
 use std::io;
-use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tenure::program::server::view::View;
 use tokio::sync::mpsc::UnboundedReceiver;
-
-/// The end of a demo.
-#[derive(Debug)]
-pub enum End {
-    /// It showed what it should, or the reader of standard output is gone.
-    Played,
-    /// It was interrupted before its end.
-    Interrupted,
-    /// It did not show what it should, and why.
-    Failed(String),
-    /// Nothing was shown: a port or a process is missing.
-    NotSetUp(io::Error),
-    /// It broke off: a process or standard output is missing.
-    BrokeOff(io::Error),
-}
-
-/// Ends a demo before its time, or the demo on the page.
-pub(super) type Interrupt<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
 
 /// The candidates, and what became of them so far.
 pub(super) struct Scene {
@@ -33,13 +17,23 @@ pub(super) struct Scene {
     pub story: Story,
 }
 
-impl Scene {
+/// A scene in the hands of the demo and its page.
+#[derive(Clone)]
+pub(super) struct Shared(Arc<Mutex<Scene>>);
+
+impl Shared {
     pub async fn build(names: &[&'static str]) -> io::Result<(Self, UnboundedReceiver<Heard>)> {
         let (stage, heard) = Stage::build(names.len()).await?;
         let story = Story::new(Utc::now(), names, replacement()?);
-        Ok((Self { stage, story }, heard))
+        Ok((Self(Arc::new(Mutex::new(Scene { stage, story }))), heard))
     }
 
+    pub fn lock(&self) -> MutexGuard<'_, Scene> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Scene {
     /// Returns the time since the start.
     pub fn now(&self) -> Duration {
         self.story.at(Utc::now())
@@ -58,5 +52,9 @@ impl Scene {
     pub fn hear(&mut self, heard: Heard) {
         self.stage.hear(&heard);
         self.story.hear(heard);
+    }
+
+    pub fn view(&self, now: Duration) -> View {
+        view(&self.story, now, self.stage.sink.overlapping())
     }
 }

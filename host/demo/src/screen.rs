@@ -1,15 +1,14 @@
 //! Shows the story in the terminal: as a picture that moves where there is room for one, else line by line.
 
 use super::picture::{self, BOLD, DIM, WARM, styled};
-use super::story::Story;
-use super::view::view;
+use super::scene::Scene;
 use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
 
 const HIDE_CURSOR: &str = "\x1b[?25l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
 const CLEAR_BELOW: &str = "\x1b[J";
-const CLEAR_RIGHT: &str = "\x1b[K";
+const CLEAR_RIGHT: &str = "\x1b[K\n";
+const CLEAR_ALL: &str = "\x1b[2J\x1b[H";
 
 pub(super) struct Screen {
     out: io::Stdout,
@@ -36,15 +35,17 @@ impl Screen {
         }
     }
 
-    pub(super) fn show(&mut self, story: &mut Story, now: Duration) -> io::Result<()> {
+    /// Shows the scene as it is now.
+    pub(super) fn show(&mut self, scene: &mut Scene) -> io::Result<()> {
         if self.live {
-            let size = size();
-            if let Some(lines) = picture::moving(&view(story, now, 0, &[]), now, size) {
+            let (now, size) = (scene.now(), size());
+            if let Some(lines) = picture::moving(&scene.view(now), now, size) {
                 return self.draw(lines, size);
             }
             self.leave()?;
         }
-        for note in std::mem::take(&mut story.unsaid) {
+        for note in scene.story.notes.iter_mut().filter(|note| !note.printed) {
+            note.printed = true;
             let style = if note.is_problem { WARM } else { BOLD };
             let clock = styled(DIM, &format!("{:>5.1} s  ", note.at.as_secs_f64()));
             self.print(&format!("{clock}{}\n", styled(style, &note.text)))?;
@@ -53,11 +54,11 @@ impl Screen {
     }
 
     /// Leaves the picture as it is now, for good.
-    pub(super) fn freeze(&mut self, story: &mut Story, now: Duration) -> io::Result<()> {
-        self.show(story, now)?;
-        let size = self.size;
+    pub(super) fn freeze(&mut self, scene: &mut Scene) -> io::Result<()> {
+        self.show(scene)?;
+        let (now, size) = (scene.now(), self.size);
         if self.live
-            && let Some(lines) = picture::still(&view(story, now, 0, &[]), now, size)
+            && let Some(lines) = picture::still(&scene.view(now), now, size)
         {
             self.draw(lines, size)?;
         }
@@ -67,13 +68,12 @@ impl Screen {
     /// Writes text that stays.
     pub(super) fn print(&mut self, text: &str) -> io::Result<()> {
         let text = if self.colour { text.to_owned() } else { plain(text) };
-        self.out.write_all(text.as_bytes())?;
-        self.out.flush()
+        self.write(&text)
     }
 
     fn leave(&mut self) -> io::Result<()> {
         match std::mem::take(&mut self.live) {
-            true => self.out.write_all(SHOW_CURSOR.as_bytes()).and_then(|()| self.out.flush()),
+            true => self.write(SHOW_CURSOR),
             false => Ok(()),
         }
     }
@@ -85,14 +85,18 @@ impl Screen {
         // A terminal of another size has moved the lines.
         let up = match self.drawn.len() {
             0 => String::new(),
-            _ if size != self.size => "\x1b[2J\x1b[H".to_owned(),
+            _ if size != self.size => CLEAR_ALL.to_owned(),
             rows => format!("\r\x1b[{rows}A"),
         };
-        let text: String = lines.iter().map(|line| format!("{line}{CLEAR_RIGHT}\n")).collect();
-        let text = if self.colour { text } else { plain(&text) + CLEAR_BELOW };
+        let text = if self.colour { lines.join("\n") } else { plain(&lines.join("\n")) };
+        let text = text.replace('\n', CLEAR_RIGHT);
         (self.drawn, self.size) = (lines, size);
         // In one piece, so that no half of a frame is ever seen.
-        self.out.write_all(format!("{HIDE_CURSOR}{up}{text}{CLEAR_BELOW}").as_bytes())?;
+        self.write(&format!("{HIDE_CURSOR}{up}{text}{CLEAR_RIGHT}{CLEAR_BELOW}"))
+    }
+
+    fn write(&mut self, text: &str) -> io::Result<()> {
+        self.out.write_all(text.as_bytes())?;
         self.out.flush()
     }
 }
@@ -104,16 +108,12 @@ impl Drop for Screen {
     }
 }
 
-/// The text without styles.
+/// The text without styles, of which each ends with its `m`.
 pub(super) fn plain(text: &str) -> String {
-    let mut rest = text.split("\x1b[");
-    let first = rest.next().unwrap_or_default().to_owned();
-    rest.fold(first, |plain, part| match part.split_once('m') {
-        Some((codes, text)) if codes.bytes().all(|b| b.is_ascii_digit() || b == b';') => {
-            plain + text
-        }
-        _ => plain + "\x1b[" + part,
-    })
+    let mut parts = text.split('\x1b');
+    let first = parts.next().unwrap_or_default();
+    let others = parts.filter_map(|part| part.split_once('m'));
+    std::iter::once(first).chain(others.map(|(_, text)| text)).collect()
 }
 
 /// Columns and rows of the terminal.

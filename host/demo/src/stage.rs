@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::pin;
 use std::process::Stdio;
 use tempfile::NamedTempFile;
 use tenure::engine::Variables;
@@ -14,9 +15,9 @@ use tenure::status::Replacement;
 use tenure_core::variable;
 use tenure_store::{self as store, Store};
 use tenure_wasmtime::EXAMPLE_HANDLER;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
 /// The election that the candidates contend for.
@@ -50,12 +51,12 @@ pub(super) struct Heard {
 pub(super) enum What {
     /// An event of its log.
     Event(Event),
-    /// A line that is not of the log: a complaint, a panic.
-    Words(String),
+    /// It sent so many requests to the store.
+    Requests(usize),
+    /// Something is wrong with it; what, in words that follow its name.
+    Problem(String),
     /// The process is gone; how, in words.
     Ended(String),
-    /// It was asked to resign and did not; why.
-    NotResigned(String),
 }
 
 /// An event of a log, as far as the demo uses it.
@@ -63,46 +64,23 @@ pub(super) enum What {
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum Event {
     Following,
-    Note {
-        detail: String,
-    },
-    Elected {
-        term: u64,
-        valid_for_ms: u64,
-    },
-    Renewed {
-        term: u64,
-    },
-    TurnStarted {
-        term: u64,
-        slot: String,
-    },
-    TurnEnded {
-        term: u64,
-        slot: String,
-        outcome: String,
-        detail: Option<String>,
-    },
-    StoodDown {
-        term: u64,
-        reason: String,
-    },
-    Problem {
-        class: String,
-        detail: String,
-    },
-    #[serde(other)]
-    Other,
+    Note { detail: String },
+    Elected { term: u64, valid_for_ms: u64 },
+    Renewed { term: u64 },
+    TurnStarted { term: u64, slot: String },
+    TurnEnded { term: u64, slot: String, outcome: String, detail: Option<String> },
+    StoodDown { term: u64, reason: String },
+    Problem { class: String, detail: String },
 }
 
 pub(super) struct Stage {
     pub sink: Sink,
     /// The paths from the candidates to the store.
-    pub links: Vec<Link>,
+    links: Vec<Link>,
     /// The paths from the others to each candidate: their addresses stay, whatever port a process listens on.
     faces: Vec<Link>,
-    acts: Vec<mpsc::UnboundedSender<Act>>,
-    tell: mpsc::UnboundedSender<Heard>,
+    acts: Vec<UnboundedSender<Act>>,
+    reports: UnboundedSender<Heard>,
     store: Store,
     sink_address: SocketAddr,
     /// Lives as long as the candidates.
@@ -113,9 +91,7 @@ pub(super) struct Stage {
 
 impl Stage {
     /// Builds it for so many candidates, none of them started. Returns what they will say and do, too.
-    pub(super) async fn build(
-        candidates: usize,
-    ) -> io::Result<(Self, mpsc::UnboundedReceiver<Heard>)> {
+    pub(super) async fn build(candidates: usize) -> io::Result<(Self, UnboundedReceiver<Heard>)> {
         let mut tasks = JoinSet::new();
         let store = store::run((Ipv4Addr::LOCALHOST, 0).into(), Vec::new()).await?;
         let (sink, sink_address) = Sink::start(&mut tasks).await?;
@@ -123,14 +99,17 @@ impl Stage {
             tempfile::Builder::new().prefix("tenure-demo-").suffix(".wasm").tempfile()?;
         handler.write_all(EXAMPLE_HANDLER)?;
         handler.flush()?;
+        let (reports, heard) = unbounded_channel();
         let (mut links, mut faces) = (Vec::new(), Vec::new());
-        for _ in 0..candidates {
-            links.push(Link::start(Some(store.address()), &mut tasks).await?);
-            faces.push(Link::start(None, &mut tasks).await?);
+        for who in 0..candidates {
+            let report = reporter(&reports, who);
+            let count = move |number| report(Utc::now(), What::Requests(number));
+            links.push(Link::start(Some(store.address()), count, &mut tasks).await?);
+            faces.push(Link::start(None, |_| {}, &mut tasks).await?);
         }
-        let (tell, heard) = mpsc::unbounded_channel();
-        let acts = (0..candidates).map(|_| mpsc::unbounded_channel().0).collect();
-        Ok((Self { sink, links, faces, acts, tell, store, sink_address, handler, tasks }, heard))
+        let acts = (0..candidates).map(|_| unbounded_channel().0).collect();
+        let stage = Self { sink, links, faces, acts, reports, store, sink_address, handler, tasks };
+        Ok((stage, heard))
     }
 
     /// Learns where a candidate listens.
@@ -144,18 +123,20 @@ impl Stage {
     }
 
     pub(super) fn act(&mut self, act: Act, who: usize, name: &str) -> io::Result<()> {
+        let report = reporter(&self.reports, who);
         match act {
             Act::Start => {
+                while self.tasks.try_join_next().is_some() {}
                 let child = self.run(who, name).spawn()?;
-                let (acts, received) = mpsc::unbounded_channel();
-                self.tasks.spawn(attend(child, who, received, self.tell.clone()));
+                let (acts, received) = unbounded_channel();
+                self.tasks.spawn(attend(child, received, report));
                 self.acts[who] = acts;
             }
             Act::Partition | Act::Heal => {
                 self.links[who].set_cut(act == Act::Partition);
                 self.faces[who].set_cut(act == Act::Partition);
             }
-            Act::Resign => drop(self.tasks.spawn(resign(self.transfer(), who, self.tell.clone()))),
+            Act::Resign => drop(self.tasks.spawn(resign(self.transfer(), report))),
             // It may have ended by itself.
             _ => drop(self.acts[who].send(act)),
         }
@@ -202,70 +183,73 @@ fn command(verb: &str, connection_string: &str) -> Command {
     command
 }
 
-async fn resign(mut command: Command, who: usize, tell: mpsc::UnboundedSender<Heard>) {
+/// Reports of one candidate.
+fn reporter(
+    reports: &UnboundedSender<Heard>,
+    who: usize,
+) -> impl Fn(DateTime<Utc>, What) + Clone + Send + Sync + use<> {
+    let reports = reports.clone();
+    // The receiver is gone when the demo is over.
+    move |at, what| drop(reports.send(Heard { who, at, what }))
+}
+
+async fn resign(mut command: Command, report: impl Fn(DateTime<Utc>, What)) {
     let why = match command.output().await {
         Ok(output) if output.status.success() => return,
         Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         Err(error) => error.to_string(),
     };
-    let _ = tell.send(Heard { who, at: Utc::now(), what: What::NotResigned(why) });
+    report(Utc::now(), What::Problem(format!("does not resign: {why}")));
 }
 
 /// Reports what a candidate says, and sends it signals, until it has ended.
 async fn attend(
     mut child: Child,
-    who: usize,
-    mut acts: mpsc::UnboundedReceiver<Act>,
-    tell: mpsc::UnboundedSender<Heard>,
+    mut acts: UnboundedReceiver<Act>,
+    report: impl Fn(DateTime<Utc>, What),
 ) {
-    // The receiver is gone when the demo is over.
-    let tell = |at, what| drop(tell.send(Heard { who, at, what }));
-    let mut out = child.stdout.take().map(|out| BufReader::new(out).lines());
-    let mut err = child.stderr.take().map(|err| BufReader::new(err).lines());
+    let says = |line: String| report(Utc::now(), What::Problem(format!("says: {line}")));
+    let logs = |line: String| match read(&line) {
+        Some((at, Some(event))) => report(at, What::Event(event)),
+        Some((_, None)) => {}
+        None => says(line),
+    };
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let mut lines = pin!(async { tokio::join!(each_line(out, logs), each_line(err, says)) });
     loop {
         tokio::select! {
             Some(act) = acts.recv() => {
                 if let Err(error) = signal(&mut child, act) {
-                    tell(Utc::now(), What::Words(format!("{act:?} is not possible: {error}")));
+                    let text = format!("cannot be told to {}: {error}", act.name());
+                    report(Utc::now(), What::Problem(text));
                 }
             }
-            line = next(&mut out), if out.is_some() => match line {
-                Some(line) => {
-                    let (at, what) = read(&line);
-                    tell(at, what);
-                }
-                None => out = None,
-            },
-            line = next(&mut err), if err.is_some() => match line {
-                Some(line) => tell(Utc::now(), What::Words(line)),
-                None => err = None,
-            },
-            // After its last lines.
-            status = child.wait(), if out.is_none() && err.is_none() => {
-                let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-                return tell(Utc::now(), What::Ended(how));
-            }
+            _ = &mut lines => break,
         }
+    }
+    // After its last lines.
+    let how = child.wait().await.map_or_else(|error| error.to_string(), |how| how.to_string());
+    report(Utc::now(), What::Ended(how));
+}
+
+async fn each_line(stream: Option<impl AsyncRead + Unpin>, take: impl Fn(String)) {
+    let Some(stream) = stream else { return };
+    let mut lines = BufReader::new(stream).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        take(line);
     }
 }
 
-async fn next<R: AsyncRead + Unpin>(lines: &mut Option<Lines<BufReader<R>>>) -> Option<String> {
-    lines.as_mut()?.next_line().await.ok().flatten()
-}
-
-/// Reads a line of standard output. What is not an event is passed on as it is.
-fn read(line: &str) -> (DateTime<Utc>, What) {
+/// Reads a line of a log. The event is None if the demo does not use it.
+fn read(line: &str) -> Option<(DateTime<Utc>, Option<Event>)> {
     #[derive(Deserialize)]
     struct Line {
         timestamp: String,
         #[serde(flatten)]
-        event: Event,
+        event: Option<Event>,
     }
-    let read = serde_json::from_str(line).ok().and_then(|Line { timestamp, event }| {
-        let at = DateTime::parse_from_rfc3339(&timestamp).ok()?;
-        Some((at.to_utc(), What::Event(event)))
-    });
-    read.unwrap_or_else(|| (Utc::now(), What::Words(line.to_owned())))
+    let Line { timestamp, event } = serde_json::from_str(line).ok()?;
+    Some((timestamp.parse().ok()?, event))
 }
 
 #[cfg(unix)]
@@ -273,20 +257,21 @@ fn signal(child: &mut Child, act: Act) -> io::Result<()> {
     use rustix::process::{Pid, Signal, kill_process};
     use tenure::program::supervisor::children_of;
 
-    // A supervisor passes other signals on. Without it, what it supervises dies.
-    let (own, runners) = match act {
-        Act::KillMachine => (Some(Signal::KILL), None),
-        Act::KillProcess => (None, Some(Signal::KILL)),
-        Act::Stop => (Some(Signal::TERM), None),
-        Act::Freeze => (Some(Signal::STOP), Some(Signal::STOP)),
-        Act::Thaw => (Some(Signal::CONT), Some(Signal::CONT)),
-        Act::Start | Act::Partition | Act::Heal | Act::Resign => (None, None),
-    };
     // It has no number any more once its end was seen.
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let Some(pid) = pid else { return Ok(()) };
-    own.map_or(Ok(()), |signal| kill_process(pid, signal))?;
-    if let Some(signal) = runners {
+    // A supervisor passes other signals on. Without it, what it supervises dies.
+    let (signal, own, runners) = match act {
+        Act::KillMachine => (Signal::KILL, true, false),
+        Act::KillProcess => (Signal::KILL, false, true),
+        Act::Freeze => (Signal::STOP, true, true),
+        Act::Thaw => (Signal::CONT, true, true),
+        _ => (Signal::TERM, true, false),
+    };
+    if own {
+        kill_process(pid, signal)?;
+    }
+    if runners {
         children_of(pid).into_iter().try_for_each(|runner| kill_process(runner, signal))?;
     }
     Ok(())
@@ -316,27 +301,24 @@ mod tests {
 
     #[test]
     fn the_events_of_a_log_are_understood() {
-        let event = |event: &Logged| match read(&logged(event)) {
-            (at, What::Event(event)) => {
-                assert_eq!(at.timestamp_millis(), 1_500);
-                event
-            }
-            (_, other) => panic!("{other:?}"),
+        let event = |event: &Logged| {
+            let (at, event) = read(&logged(event)).unwrap();
+            assert_eq!(at.timestamp_millis(), 1_500);
+            event
         };
         let valid_for = Duration::from_secs(12);
         let elected = Logged::Elected { term: 7, valid_for, next_turn: None };
-        assert_eq!(event(&elected), Event::Elected { term: 7, valid_for_ms: 12_000 });
+        assert_eq!(event(&elected), Some(Event::Elected { term: 7, valid_for_ms: 12_000 }));
         let follows = Logged::Following { leader: Some("ben".to_owned()), term: Some(7) };
-        assert_eq!(event(&follows), Event::Following);
+        assert_eq!(event(&follows), Some(Event::Following));
         let note = Logged::Note { detail: "listening on http://127.0.0.1:1".to_owned() };
         let detail = "listening on http://127.0.0.1:1".to_owned();
-        assert_eq!(event(&note), Event::Note { detail });
-        assert_eq!(event(&Logged::Stopped), Event::Other);
+        assert_eq!(event(&note), Some(Event::Note { detail }));
+        assert_eq!(event(&Logged::Stopped), None);
     }
 
     #[test]
-    fn other_lines_are_kept() {
-        let (_, what) = read("thread 'main' panicked");
-        assert!(matches!(what, What::Words(words) if words == "thread 'main' panicked"));
+    fn other_lines_are_no_events() {
+        assert_eq!(read("thread 'main' panicked"), None);
     }
 }

@@ -18,18 +18,17 @@ pub(super) fn table(story: &Story, overlapping: usize) -> String {
         let line = format!("  {name:<24}{}{}", styled(style, &value), styled(DIM, &remark));
         line.trim_end().to_owned()
     };
-    for takeover in story.terms.iter().filter_map(|term| term.takeover) {
+    for (cause, after) in (0..story.terms.len()).filter_map(|term| story.takeover(term)) {
         let waited = "the failover window had to end";
-        let (name, why) = match takeover.cause {
-            Act::KillMachine => ("machine died, takeover", waited),
-            Act::KillProcess => ("process died, takeover", "its supervisor released the lease"),
-            Act::Stop => ("stopped, takeover", "it released the lease"),
-            Act::Freeze => ("frozen, takeover", waited),
-            Act::Partition => ("cut off, takeover", waited),
-            Act::Resign => ("resigned, takeover", "it released the lease"),
-            Act::Start | Act::Thaw | Act::Heal => ("takeover", ""),
+        let (event, why) = match cause {
+            Act::KillMachine => ("machine died", waited),
+            Act::KillProcess => ("process died", "its supervisor released the lease"),
+            Act::Stop => ("stopped", "it released the lease"),
+            Act::Freeze => ("frozen", waited),
+            Act::Partition => ("cut off", waited),
+            _ => ("resigned", "it released the lease"),
         };
-        lines.push(fact(name, &brief(takeover.after), PLAIN, why));
+        lines.push(fact(&format!("{event}, takeover"), &brief(after), PLAIN, why));
     }
     let cut_off = match story.began - story.succeeded {
         0 => String::new(),

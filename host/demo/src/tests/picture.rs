@@ -8,14 +8,14 @@ use crate::view::view;
 use tenure::program::server::view::{Kind, TakeOver, Validity, View};
 
 fn at(story: &Story, now: u64) -> View {
-    view(story, ms(now), 0, &[17, 20, 19])
+    view(story, ms(now), 0)
 }
 
 fn text(lines: &[String]) -> Vec<String> {
     lines.iter().map(|line| plain(line).trim_end().to_owned()).collect()
 }
 
-/// The row of a candidate, in cells of 0.4 s.
+/// The row of a candidate, in cells of 0.5 s.
 fn row(story: &Story, who: usize, now: u64) -> String {
     let lines = text(&still(&at(story, now), ms(now), (99, 24)).unwrap());
     lines[who + 1].chars().skip(18).collect()
@@ -56,15 +56,15 @@ fn a_restart_and_a_stop_are_seen() {
     story.elects(4_050, 1, 1_795_160_569);
     story.act(ms(4_850), 0, Act::Start);
     story.tells(5_250, 0, What::Event(Event::Following));
-    assert_eq!(row(&story, 0, 6_400), "━━━━━✗░░░░   ····");
+    assert_eq!(row(&story, 0, 6_400), "━━━━✗░░░  ···");
     story.act(ms(6_450), 1, Act::Stop);
     story.stands_down(6_460, 1, 1_795_160_569, "left");
     story.dies(6_470, 1);
     let stopped = row(&story, 1, 8_000);
-    assert!(stopped.trim_end().ends_with("━━━━━━■"), "{stopped}");
+    assert!(stopped.trim_end().ends_with("·━━━━■"), "{stopped}");
     story.elects(8_050, 2, 1_795_160_577);
     let lines = text(&still(&at(&story, 9_000), ms(9_000), (99, 24)).unwrap());
-    assert_eq!(lines[5], "  term            1000      …0569     1795160577");
+    assert_eq!(lines[5], "  term            1000    …0569   1795160577");
 }
 
 #[test]
@@ -112,6 +112,7 @@ fn a_leader_at_work() {
     let mut story = started();
     story.runs(2_000, 0, 1000);
     story.begins(4_000, 0, 1000);
+    story.tells(5_000, 1, What::Requests(20));
     let seen = at(&story, 5_200);
     let leader = seen.leader.as_ref().unwrap();
     assert_eq!((leader.name.as_str(), leader.term, leader.seen_ms), ("anna", 1000, 5_000));

@@ -1,7 +1,8 @@
 //! Stories told in a few words. Times are in milliseconds.
 
+use crate::act::Act;
 use crate::stage::{Event, Heard, What};
-use crate::story::{Story, Takeover};
+use crate::story::Story;
 use chrono::DateTime;
 use std::time::Duration;
 use tenure::status::Replacement;
@@ -21,7 +22,7 @@ pub(super) fn started() -> Story {
     };
     let mut story = Story::new(DateTime::UNIX_EPOCH, &["anna", "ben", "cleo"], replacement);
     for who in 0..3 {
-        story.act(ms(0), who, crate::act::Act::Start);
+        story.act(ms(0), who, Act::Start);
     }
     story.elects(200, 0, 1000);
     for who in 1..3 {
@@ -71,8 +72,8 @@ impl Story {
         self.tells(at, who, What::Ended("exit status: 1".to_owned()));
     }
 
-    pub(super) fn takeovers(&self) -> Vec<Takeover> {
-        self.terms.iter().filter_map(|term| term.takeover).collect()
+    pub(super) fn takeovers(&self) -> Vec<(Act, Duration)> {
+        (0..self.terms.len()).filter_map(|term| self.takeover(term)).collect()
     }
 
     /// The text of the last note.
