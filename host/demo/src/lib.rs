@@ -8,7 +8,6 @@ mod act;
 mod link;
 mod page;
 mod picture;
-mod scene;
 mod screen;
 mod sink;
 mod stage;
@@ -19,15 +18,13 @@ mod tests;
 mod view;
 
 use act::Act;
-use scene::Shared;
 use screen::Screen;
-use stage::Heard;
 use std::io;
 use std::pin::{Pin, pin};
 use std::time::Duration;
-use story::{Story, Term};
-use tokio::sync::mpsc::UnboundedReceiver;
+use story::{Shared, Story, Term};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 /// The most that can be told apart at a glance, and have a name.
@@ -37,7 +34,7 @@ const NAMES: [&str; 9] = ["anna", "ben", "cleo", "dora", "emil", "finn", "gina",
 const LIMIT: Duration = Duration::from_secs(56);
 
 /// Between two frames.
-const FRAME: Duration = Duration::from_millis(200);
+const FRAME: Duration = Duration::from_millis(100);
 
 /// The turn in the middle of which a leader is killed, and the turns of each other leader.
 const TURNS: usize = 3;
@@ -85,24 +82,28 @@ impl From<io::Error> for End {
 /// program, which takes the arguments of `tenure run`; none of them is left behind.
 pub async fn demo(options: &Options, interrupt: impl Future<Output = ()> + Send) -> End {
     let names = NAMES.get(..usize::from(options.candidates)).unwrap_or(&NAMES);
-    let (scene, heard) = match Shared::build(names).await {
-        Ok(built) => built,
+    let mut tasks = JoinSet::new();
+    let story = match stage::set(names, &mut tasks).await {
+        Ok(story) => story,
         Err(error) => return End::NotSetUp(error),
     };
     let screen = Screen::new(options.colour, options.page);
     let (changed, interrupt) = (watch::Sender::new(()), pin!(interrupt));
-    let mut demo = Demo { scene, heard, screen, changed, interrupt, awaited: "" };
+    let mut demo = Demo { story, screen, changed, interrupt, awaited: "" };
     let played = match options.page {
-        true => demo.serve().await,
-        false => demo.play().await,
+        true => demo.serve(&mut tasks).await,
+        false => timeout(LIMIT, demo.script()).await.unwrap_or_else(|_| {
+            let (limit, awaited) = (LIMIT.as_secs(), demo.awaited);
+            Err(End::Failed(format!("after {limit} s the demo still waited for {awaited}")))
+        }),
     };
-    demo.close(played).await.err().unwrap_or(End::Played)
+    tasks.shutdown().await;
+    demo.close(played).err().unwrap_or(End::Played)
 }
 
 /// A demo under way.
 struct Demo<'a> {
-    scene: Shared,
-    heard: UnboundedReceiver<Heard>,
+    story: Shared,
     screen: Screen,
     /// Tells the page.
     changed: watch::Sender<()>,
@@ -113,63 +114,60 @@ struct Demo<'a> {
 
 impl Demo<'_> {
     /// Lets people play on the page, until the interrupt.
-    async fn serve(&mut self) -> Result<(), End> {
-        let url = page::open(&self.scene, self.changed.subscribe()).await?;
+    async fn serve(&mut self, tasks: &mut JoinSet<()>) -> Result<(), End> {
+        let url = page::open(&self.story, self.changed.subscribe(), tasks).await?;
         self.screen
             .print(&format!("Open {url}\nin a browser on this machine. Ctrl-C ends it.\n\n"))?;
-        self.scene.lock().start_all()?;
-        loop {
-            match self.frame().await {
-                Ok(()) => {}
-                Err(End::Interrupted) => return Ok(()),
-                Err(end) => return Err(end),
-            }
-        }
+        self.start_all();
+        while self.frame().await? {}
+        Ok(())
     }
 
-    /// Plays the script, and fails if that takes too long.
-    async fn play(&mut self) -> Result<(), End> {
-        timeout(LIMIT, self.script()).await.unwrap_or_else(|_| {
-            let (limit, awaited) = (LIMIT.as_secs(), self.awaited);
-            Err(End::Failed(format!("after {limit} s the demo still waited for {awaited}")))
-        })
-    }
-
-    /// Waits for what must happen, never for time to pass.
+    /// Plays the script. It waits for what must happen, never for time to pass.
     async fn script(&mut self) -> Result<(), End> {
-        self.scene.lock().start_all()?;
+        self.start_all();
         let first = self.until("a leader and its first turns", at_work).await?;
         self.kill(Act::KillMachine, first).await?;
         // Without supervisors, the death of a process is that of a machine.
-        let supervised = self.scene.lock().story.replacement.supervised;
-        if supervised {
+        if self.story.with(|story, _| story.replacement.supervised) {
             let second = self.until("the turns of the next leader", at_work).await?;
             self.kill(Act::KillProcess, second).await?;
         }
         let third = self.until("the turns of the next leader", rests).await?;
-        self.scene.lock().act(Act::Stop, third)?;
+        self.act(Act::Stop, third);
         let last = self.until("the turns of the last leader", rests).await?;
-        let mut order: Vec<_> = (0..self.scene.lock().story.lanes.len()).collect();
-        order.retain(|who| *who != third);
-        order.sort_by_key(|who| *who == last);
-        for who in order {
-            self.scene.lock().act(Act::Stop, who)?;
+        // The leader last, so that no other candidate takes over.
+        let followers = (0..self.candidates()).filter(|who| ![third, last].contains(who));
+        for who in followers.chain([last]) {
+            self.act(Act::Stop, who);
             let ended = |story: &Story, _| story.lanes[who].ended.then_some(());
             self.until("the candidates to stop", ended).await?;
         }
-        let lost = self.scene.lock().story.lost();
-        match lost {
+        match self.story.with(|story, _| story.lost()) {
             0 => Ok(()),
             lost => Err(End::Failed(format!("candidates that ended unasked: {lost}"))),
         }
     }
 
+    fn candidates(&self) -> usize {
+        self.story.with(|story, _| story.lanes.len())
+    }
+
+    fn start_all(&self) {
+        (0..self.candidates()).for_each(|who| self.act(Act::Start, who));
+    }
+
+    fn act(&self, act: Act, who: usize) {
+        self.story.with(|story, now| story.act(now, who, act));
+    }
+
     /// Kills a leader, waits for the next one, and starts it again.
     async fn kill(&mut self, act: Act, who: usize) -> Result<(), End> {
-        self.scene.lock().act(act, who)?;
+        self.act(act, who);
         let taken = |story: &Story, _| story.leader().filter(|_| story.lanes[who].ended);
         self.until("another candidate to take over", taken).await?;
-        Ok(self.scene.lock().act(Act::Start, who)?)
+        self.act(Act::Start, who);
+        Ok(())
     }
 
     /// Shows what goes on until `happened` returns something.
@@ -179,47 +177,45 @@ impl Demo<'_> {
         happened: impl Fn(&Story, Duration) -> Option<T>,
     ) -> Result<T, End> {
         self.awaited = what;
-        loop {
-            self.frame().await?;
-            let scene = self.scene.lock();
-            if let Some(result) = happened(&scene.story, scene.now()) {
-                return Ok(result);
-            }
-            if scene.story.lanes.iter().all(|lane| lane.ended) {
-                return Err(End::Failed("all candidates have ended".to_owned()));
+        while self.frame().await? {
+            let story = |story: &mut Story, now| {
+                let all_ended = story.lanes.iter().all(|lane| lane.ended);
+                (happened(story, now), all_ended)
+            };
+            match self.story.with(story) {
+                (Some(result), _) => return Ok(result),
+                (None, true) => return Err(End::Failed("all candidates have ended".to_owned())),
+                (None, false) => {}
             }
         }
+        Err(End::Interrupted)
     }
 
-    /// Takes what happens next, and shows it.
-    async fn frame(&mut self) -> Result<(), End> {
+    /// Shows what happens until the next frame. Returns false at the interrupt.
+    async fn frame(&mut self) -> io::Result<bool> {
         tokio::select! {
             biased;
-            () = &mut self.interrupt => return Err(End::Interrupted),
-            Some(heard) = self.heard.recv() => self.scene.lock().hear(heard),
+            () = &mut self.interrupt => return Ok(false),
             () = sleep(FRAME) => {}
         }
-        self.screen.show(&mut self.scene.lock())?;
+        self.story.with(|story, now| self.screen.show(story, now))?;
         self.changed.send_replace(());
-        Ok(())
+        Ok(true)
     }
 
-    /// Ends the candidates that are left, and says how it went.
-    async fn close(mut self, played: Result<(), End>) -> Result<(), End> {
-        let mut tasks = std::mem::take(&mut self.scene.lock().stage.tasks);
-        tasks.shutdown().await;
-        let mut scene = self.scene.lock();
-        self.screen.freeze(&mut scene)?;
+    /// Says how it went, and what to do next.
+    fn close(mut self, played: Result<(), End>) -> Result<(), End> {
+        self.story.with(|story, now| self.screen.freeze(story, now))?;
         if matches!(played, Err(End::Interrupted)) {
             return played;
         }
-        let overlapping = scene.stage.sink.overlapping();
-        self.screen.print(&summary::table(&scene.story, overlapping))?;
+        let table = self.story.with(|story, _| summary::table(story));
+        self.screen.print(&table)?;
         played?;
-        if overlapping > 0 {
-            return Err(End::Failed(format!("turns that overlapped: {overlapping}")));
+        match self.story.with(|story, _| story.sink.overlapping()) {
+            0 => Ok(self.screen.print(summary::FAREWELL)?),
+            turns => Err(End::Failed(format!("turns that overlapped: {turns}"))),
         }
-        Ok(self.screen.print(summary::FAREWELL)?)
     }
 }
 

@@ -5,8 +5,8 @@
 //! page: other pages of the same browser reach this machine too, under other names (`Host`) or under their own
 //! (`Origin`).
 
-use super::scene::Shared;
-use super::stage::ELECTION;
+use super::story::{ELECTION, Shared};
+use super::view::view;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -19,17 +19,22 @@ use std::sync::Arc;
 use tenure::program::server::{Source, answer, router};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 /// The buttons, and the permission to press them.
 pub(super) struct Control {
     /// The address of the page.
     pub address: SocketAddr,
     pub token: String,
-    pub scene: Shared,
+    pub story: Shared,
 }
 
-/// Serves the page of a scene, in one of its tasks. Returns the address to open.
-pub(super) async fn open(scene: &Shared, changed: watch::Receiver<()>) -> io::Result<String> {
+/// Serves the page in one of the tasks. Returns the address to open.
+pub(super) async fn open(
+    story: &Shared,
+    changed: watch::Receiver<()>,
+    tasks: &mut JoinSet<()>,
+) -> io::Result<String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     // 128 random bits.
@@ -38,18 +43,15 @@ pub(super) async fn open(scene: &Shared, changed: watch::Receiver<()>) -> io::Re
     // Behind the `#`, so that the token is never sent, not even as the address that a user came from. Only the
     // page's own script reads it.
     let url = format!("http://{address}/#token={token}");
-    let app = app(Control { address, token, scene: scene.clone() }, changed);
-    scene.lock().stage.tasks.spawn(async move { drop(axum::serve(listener, app).await) });
+    let app = app(Control { address, token, story: story.clone() }, changed);
+    tasks.spawn(async move { drop(axum::serve(listener, app).await) });
     Ok(url)
 }
 
 /// The page, and its buttons.
 pub(super) fn app(control: Control, changed: watch::Receiver<()>) -> Router {
-    let scene = control.scene.clone();
-    let view = move || {
-        let scene = scene.lock();
-        scene.view(scene.now())
-    };
+    let story = control.story.clone();
+    let view = move || story.with(|story, now| view(story, now));
     let source = Source::new(ELECTION, view, changed);
     Router::new()
         .route("/candidates/{name}/{act}", post(click))
@@ -66,18 +68,18 @@ async fn click(
     if let Err(why) = control.admits(&headers) {
         return refuse(StatusCode::FORBIDDEN, why);
     }
-    let mut scene = control.scene.lock();
-    let Some(who) = scene.story.lanes.iter().position(|lane| lane.name == name) else {
-        return refuse(StatusCode::NOT_FOUND, "there is no such candidate");
-    };
-    let possible = scene.story.possible(who, scene.now());
-    let Some(possible) = possible.into_iter().find(|possible| possible.name() == act) else {
-        return refuse(StatusCode::CONFLICT, "that is not possible at the moment");
-    };
-    match scene.act(possible, who) {
-        Ok(()) => answer(StatusCode::OK, &json!({ "done": act })),
-        Err(error) => refuse(StatusCode::CONFLICT, &error.to_string()),
-    }
+    control.story.with(|story, now| {
+        let Some(who) = story.lanes.iter().position(|lane| lane.name == name) else {
+            return refuse(StatusCode::NOT_FOUND, "there is no such candidate");
+        };
+        match story.possible(who, now).into_iter().find(|possible| possible.name() == act) {
+            Some(possible) => {
+                story.act(now, who, possible);
+                answer(StatusCode::OK, &json!({ "done": act }))
+            }
+            None => refuse(StatusCode::CONFLICT, "that is not possible at the moment"),
+        }
+    })
 }
 
 impl Control {

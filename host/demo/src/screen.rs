@@ -1,8 +1,10 @@
 //! Shows the story in the terminal: as a picture that moves where there is room for one, else line by line.
 
 use super::picture::{self, BOLD, DIM, WARM, styled};
-use super::scene::Scene;
+use super::story::Story;
+use super::view::view;
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 const HIDE_CURSOR: &str = "\x1b[?25l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
@@ -35,16 +37,15 @@ impl Screen {
         }
     }
 
-    /// Shows the scene as it is now.
-    pub(super) fn show(&mut self, scene: &mut Scene) -> io::Result<()> {
+    pub(super) fn show(&mut self, story: &mut Story, now: Duration) -> io::Result<()> {
         if self.live {
-            let (now, size) = (scene.now(), size());
-            if let Some(lines) = picture::moving(&scene.view(now), now, size) {
+            let size = size();
+            if let Some(lines) = picture::moving(&view(story, now), now, size) {
                 return self.draw(lines, size);
             }
             self.leave()?;
         }
-        for note in scene.story.notes.iter_mut().filter(|note| !note.printed) {
+        for note in story.notes.iter_mut().filter(|note| !note.printed) {
             note.printed = true;
             let style = if note.is_problem { WARM } else { BOLD };
             let clock = styled(DIM, &format!("{:>5.1} s  ", note.at.as_secs_f64()));
@@ -54,11 +55,11 @@ impl Screen {
     }
 
     /// Leaves the picture as it is now, for good.
-    pub(super) fn freeze(&mut self, scene: &mut Scene) -> io::Result<()> {
-        self.show(scene)?;
-        let (now, size) = (scene.now(), self.size);
+    pub(super) fn freeze(&mut self, story: &mut Story, now: Duration) -> io::Result<()> {
+        self.show(story, now)?;
+        let size = self.size;
         if self.live
-            && let Some(lines) = picture::still(&scene.view(now), now, size)
+            && let Some(lines) = picture::still(&view(story, now), now, size)
         {
             self.draw(lines, size)?;
         }

@@ -3,12 +3,14 @@
 use super::act::Act;
 use super::link::Link;
 use super::sink::Sink;
+use super::story::{ELECTION, Event, Shared, Story};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::process::Stdio;
+use std::sync::Arc;
 use tempfile::NamedTempFile;
 use tenure::engine::Variables;
 use tenure::status::Replacement;
@@ -17,18 +19,15 @@ use tenure_store::{self as store, Store};
 use tenure_wasmtime::EXAMPLE_HANDLER;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
-
-/// The election that the candidates contend for.
-pub(super) const ELECTION: &str = "demo/report";
 
 /// How soon a leader is replaced whose machine dies.
 const FAILOVER: &str = "3s";
 
 /// Returns how soon a leader is replaced, with these settings. Only on Linux can the demo find the process below a
 /// supervisor, and kill it.
-pub(super) fn replacement() -> io::Result<Replacement> {
+fn replacement() -> io::Result<Replacement> {
     let mut settings = Variables::new().with(variable::FAILOVER, FAILOVER);
     settings
         .set(variable::ADDRESS, "http://127.0.0.1")
@@ -38,130 +37,138 @@ pub(super) fn replacement() -> io::Result<Replacement> {
         .ok_or_else(|| io::Error::other("the periods of the demo do not fit together"))
 }
 
-/// Something that one candidate said or did.
-#[derive(Debug)]
-pub(super) struct Heard {
-    /// Its number.
-    pub who: usize,
-    pub at: DateTime<Utc>,
-    pub what: What,
-}
-
-#[derive(Debug)]
-pub(super) enum What {
-    /// An event of its log.
-    Event(Event),
-    /// It sent so many requests to the store.
-    Requests(usize),
-    /// Something is wrong with it; what, in words that follow its name.
-    Problem(String),
-    /// The process is gone; how, in words.
-    Ended(String),
-}
-
-/// An event of a log, as far as the demo uses it.
-#[derive(Debug, Deserialize, PartialEq, Eq)]
-#[serde(tag = "event", rename_all = "kebab-case")]
-pub(super) enum Event {
-    Following,
-    Note { detail: String },
-    Elected { term: u64, valid_for_ms: u64 },
-    Renewed { term: u64 },
-    TurnStarted { term: u64, slot: String },
-    TurnEnded { term: u64, slot: String, outcome: String, detail: Option<String> },
-    StoodDown { term: u64, reason: String },
-    Problem { class: String, detail: String },
-}
-
-pub(super) struct Stage {
-    pub sink: Sink,
-    /// The paths from the candidates to the store.
-    links: Vec<Link>,
-    /// The paths from the others to each candidate: their addresses stay, whatever port a process listens on.
-    faces: Vec<Link>,
-    acts: Vec<UnboundedSender<Act>>,
-    reports: UnboundedSender<Heard>,
+/// Things that all candidates use, and that live as long as they do.
+struct Props {
     store: Store,
-    sink_address: SocketAddr,
-    /// Lives as long as the candidates.
+    sink: SocketAddr,
     handler: NamedTempFile,
-    /// All that runs. Shut down, it kills the candidates that are left.
-    pub tasks: JoinSet<()>,
 }
 
-impl Stage {
-    /// Builds it for so many candidates, none of them started. Returns what they will say and do, too.
-    pub(super) async fn build(candidates: usize) -> io::Result<(Self, UnboundedReceiver<Heard>)> {
-        let mut tasks = JoinSet::new();
-        let store = store::run((Ipv4Addr::LOCALHOST, 0).into(), Vec::new()).await?;
-        let (sink, sink_address) = Sink::start(&mut tasks).await?;
-        let mut handler =
-            tempfile::Builder::new().prefix("tenure-demo-").suffix(".wasm").tempfile()?;
-        handler.write_all(EXAMPLE_HANDLER)?;
-        handler.flush()?;
-        let (reports, heard) = unbounded_channel();
-        let (mut links, mut faces) = (Vec::new(), Vec::new());
-        for who in 0..candidates {
-            let report = reporter(&reports, who);
-            let count = move |number| report(Utc::now(), What::Requests(number));
-            links.push(Link::start(Some(store.address()), count, &mut tasks).await?);
-            faces.push(Link::start(None, |_| {}, &mut tasks).await?);
-        }
-        let acts = (0..candidates).map(|_| unbounded_channel().0).collect();
-        let stage = Self { sink, links, faces, acts, reports, store, sink_address, handler, tasks };
-        Ok((stage, heard))
-    }
+struct Candidate {
+    who: usize,
+    name: &'static str,
+    props: Arc<Props>,
+    story: Shared,
+    /// The path to the store.
+    link: Link,
+    /// The path from the others: its address stays, whatever port a process listens on.
+    face: Link,
+}
 
-    /// Learns where a candidate listens.
-    pub(super) fn hear(&self, heard: &Heard) {
-        if let What::Event(Event::Note { detail }) = &heard.what
-            && let Some(address) = detail.strip_prefix("listening on http://")
-            && let Ok(address) = address.parse()
-        {
-            self.faces[heard.who].lead_to(address);
-        }
+/// Sets up candidates of these names in `tasks`, none of them started. Tasks that are shut down kill their processes.
+pub(super) async fn set(names: &[&'static str], tasks: &mut JoinSet<()>) -> io::Result<Shared> {
+    let store = store::run((Ipv4Addr::LOCALHOST, 0).into(), Vec::new()).await?;
+    let (judge, sink) = Sink::start(tasks).await?;
+    let mut handler = tempfile::Builder::new().prefix("tenure-demo-").suffix(".wasm").tempfile()?;
+    handler.write_all(EXAMPLE_HANDLER)?;
+    handler.flush()?;
+    let story = Shared::new(Story::new(Utc::now(), names, replacement()?, judge));
+    let props = Arc::new(Props { store, sink, handler });
+    for (who, name) in names.iter().enumerate() {
+        let counted = story.clone();
+        let count = move |number| {
+            counted.with(|story, now| story.lanes[who].requests.add(now, number));
+        };
+        let link = Link::start(Some(props.store.address()), count, tasks).await?;
+        let face = Link::start(None, |_| {}, tasks).await?;
+        let (acts, received) = unbounded_channel();
+        story.with(|story, _| story.lanes[who].acts = acts);
+        let (props, story) = (props.clone(), story.clone());
+        let candidate = Arc::new(Candidate { who, name, props, story, link, face });
+        tasks.spawn(candidate.live(received));
     }
+    Ok(story)
+}
 
-    pub(super) fn act(&mut self, act: Act, who: usize, name: &str) -> io::Result<()> {
-        let report = reporter(&self.reports, who);
-        match act {
-            Act::Start => {
-                while self.tasks.try_join_next().is_some() {}
-                let child = self.run(who, name).spawn()?;
-                let (acts, received) = unbounded_channel();
-                self.tasks.spawn(attend(child, received, report));
-                self.acts[who] = acts;
+impl Candidate {
+    /// Runs a process whenever one is started.
+    async fn live(self: Arc<Self>, mut acts: UnboundedReceiver<Act>) {
+        while let Some(act) = acts.recv().await {
+            self.cut(act);
+            if act == Act::Start {
+                let ended = self.run(&mut acts).await;
+                let how = ended.unwrap_or_else(|error| error.to_string());
+                self.story.with(|story, now| story.process_ended(self.who, now, &how));
             }
-            Act::Partition | Act::Heal => {
-                self.links[who].set_cut(act == Act::Partition);
-                self.faces[who].set_cut(act == Act::Partition);
-            }
-            Act::Resign => drop(self.tasks.spawn(resign(self.transfer(), report))),
-            // It may have ended by itself.
-            _ => drop(self.acts[who].send(act)),
         }
-        Ok(())
     }
 
-    fn run(&self, who: usize, name: &str) -> Command {
-        let link = self.links[who].address.to_string();
+    /// Runs a process to its end, and tells how that was.
+    async fn run(self: &Arc<Self>, acts: &mut UnboundedReceiver<Act>) -> io::Result<String> {
+        let mut child = self.process().spawn()?;
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let out = each_line(out, |line| self.hear(&line));
+        let err = each_line(err, |line| self.complain(&format!("says: {line}")));
+        let mut lines = pin!(async { tokio::join!(out, err) });
+        let mut orders = JoinSet::new();
+        loop {
+            tokio::select! {
+                Some(act) = acts.recv() => {
+                    self.cut(act);
+                    if act == Act::Resign {
+                        orders.spawn(self.clone().resign());
+                    } else if let Err(error) = signal(&mut child, act) {
+                        self.complain(&format!("cannot be told to {}: {error}", act.name()));
+                    }
+                }
+                _ = &mut lines => break,
+            }
+        }
+        Ok(child.wait().await?.to_string())
+    }
+
+    fn process(&self) -> Command {
+        let (store, sink) = (&self.props.store, self.props.sink);
+        let link = self.link.address.to_string();
         // What is signed is the path, not the host.
-        let through =
-            self.store.connection_string().replace(&self.store.address().to_string(), &link);
+        let through = store.connection_string().replace(&store.address().to_string(), &link);
         let mut command = command("run", &through);
         command.args(["--log", "json", "--log-level", "debug", "--listen", "127.0.0.1:0"]);
-        command.args(["--name", name, "--every", "2s", "--failover", FAILOVER]);
-        command.arg("--address").arg(format!("http://{}", self.faces[who].address));
-        command.arg("--handler").arg(self.handler.path());
-        command.arg("--env").arg(format!("REPORT_URL=http://{}/turns", self.sink_address));
-        command.arg("--allow-host").arg(self.sink_address.to_string());
+        command.args(["--name", self.name, "--every", "2s", "--failover", FAILOVER]);
+        command.arg("--address").arg(format!("http://{}", self.face.address));
+        command.arg("--handler").arg(self.props.handler.path());
+        command.arg("--env").arg(format!("REPORT_URL=http://{sink}/turns"));
+        command.arg("--allow-host").arg(sink.to_string());
         command
     }
 
-    fn transfer(&self) -> Command {
-        let mut command = command("transfer", &self.store.connection_string());
-        command.args(["--wait", "20s"]);
-        command
+    /// Takes a line of the log. What is no event is passed on as it is.
+    fn hear(&self, line: &str) {
+        match read(line) {
+            None => self.complain(&format!("says: {line}")),
+            Some((_, None)) => {}
+            Some((_, Some(Event::Note { detail }))) => {
+                let address = detail.strip_prefix("listening on http://");
+                if let Some(Ok(address)) = address.map(str::parse) {
+                    self.face.lead_to(address);
+                }
+            }
+            Some((at, Some(event))) => {
+                self.story.with(|story, _| story.event(self.who, story.at(at), event));
+            }
+        }
+    }
+
+    fn complain(&self, what: &str) {
+        self.story.with(|story, now| story.problem(now, format!("{} {what}", self.name)));
+    }
+
+    /// Cuts it off or heals that, if the act is one of these.
+    fn cut(&self, act: Act) {
+        if matches!(act, Act::Partition | Act::Heal) {
+            self.link.set_cut(act == Act::Partition);
+            self.face.set_cut(act == Act::Partition);
+        }
+    }
+
+    async fn resign(self: Arc<Self>) {
+        let mut command = command("transfer", &self.props.store.connection_string());
+        let why = match command.args(["--wait", "20s"]).output().await {
+            Ok(output) if output.status.success() => return,
+            Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.complain(&format!("does not resign: {why}"));
     }
 }
 
@@ -181,55 +188,6 @@ fn command(verb: &str, connection_string: &str) -> Command {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.kill_on_drop(true);
     command
-}
-
-/// Reports of one candidate.
-fn reporter(
-    reports: &UnboundedSender<Heard>,
-    who: usize,
-) -> impl Fn(DateTime<Utc>, What) + Clone + Send + Sync + use<> {
-    let reports = reports.clone();
-    // The receiver is gone when the demo is over.
-    move |at, what| drop(reports.send(Heard { who, at, what }))
-}
-
-async fn resign(mut command: Command, report: impl Fn(DateTime<Utc>, What)) {
-    let why = match command.output().await {
-        Ok(output) if output.status.success() => return,
-        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-        Err(error) => error.to_string(),
-    };
-    report(Utc::now(), What::Problem(format!("does not resign: {why}")));
-}
-
-/// Reports what a candidate says, and sends it signals, until it has ended.
-async fn attend(
-    mut child: Child,
-    mut acts: UnboundedReceiver<Act>,
-    report: impl Fn(DateTime<Utc>, What),
-) {
-    let says = |line: String| report(Utc::now(), What::Problem(format!("says: {line}")));
-    let logs = |line: String| match read(&line) {
-        Some((at, Some(event))) => report(at, What::Event(event)),
-        Some((_, None)) => {}
-        None => says(line),
-    };
-    let (out, err) = (child.stdout.take(), child.stderr.take());
-    let mut lines = pin!(async { tokio::join!(each_line(out, logs), each_line(err, says)) });
-    loop {
-        tokio::select! {
-            Some(act) = acts.recv() => {
-                if let Err(error) = signal(&mut child, act) {
-                    let text = format!("cannot be told to {}: {error}", act.name());
-                    report(Utc::now(), What::Problem(text));
-                }
-            }
-            _ = &mut lines => break,
-        }
-    }
-    // After its last lines.
-    let how = child.wait().await.map_or_else(|error| error.to_string(), |how| how.to_string());
-    report(Utc::now(), What::Ended(how));
 }
 
 async fn each_line(stream: Option<impl AsyncRead + Unpin>, take: impl Fn(String)) {
@@ -266,7 +224,8 @@ fn signal(child: &mut Child, act: Act) -> io::Result<()> {
         Act::KillProcess => (Signal::KILL, false, true),
         Act::Freeze => (Signal::STOP, true, true),
         Act::Thaw => (Signal::CONT, true, true),
-        _ => (Signal::TERM, true, false),
+        Act::Stop => (Signal::TERM, true, false),
+        _ => return Ok(()),
     };
     if own {
         kill_process(pid, signal)?;

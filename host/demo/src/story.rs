@@ -1,20 +1,44 @@
 //! The events so far: what was done to the candidates, and what they reported. All times count from the start.
 
 use super::act::Act;
-use super::stage::{Event, Heard, What};
+use super::sink::Sink;
 use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure::program::server::rate::Rate;
 use tenure::program::server::view::{Kind, WINDOW};
 use tenure::status::Replacement;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+/// The election that the candidates contend for.
+pub(super) const ELECTION: &str = "demo/report";
 
 /// The most turns, terms and notes that are kept: more than the page shows.
 const KEPT: usize = 200;
 
-#[derive(Debug)]
+/// The story in the hands of the candidates, who tell it, and of those who show it.
+#[derive(Clone)]
+pub(super) struct Shared(Arc<Mutex<Story>>);
+
+impl Shared {
+    pub(super) fn new(story: Story) -> Self {
+        Self(Arc::new(Mutex::new(story)))
+    }
+
+    /// Goes on with the story, at the time since its start.
+    pub(super) fn with<T>(&self, tell: impl FnOnce(&mut Story, Duration) -> T) -> T {
+        let mut story = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = story.at(Utc::now());
+        tell(&mut story, now)
+    }
+}
+
 pub(super) struct Story {
     origin: DateTime<Utc>,
     pub replacement: Replacement,
+    /// The judge of the turns.
+    pub sink: Sink,
     pub lanes: Vec<Lane>,
     pub turns: Vec<Turn>,
     pub terms: Vec<Term>,
@@ -22,6 +46,20 @@ pub(super) struct Story {
     /// Turns that began, and turns that succeeded.
     pub began: usize,
     pub succeeded: usize,
+}
+
+/// An event of a candidate's log, as far as the demo uses it.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub(super) enum Event {
+    Following,
+    Note { detail: String },
+    Elected { term: u64, valid_for_ms: u64 },
+    Renewed { term: u64 },
+    TurnStarted { term: u64, slot: String },
+    TurnEnded { term: u64, slot: String, outcome: String, detail: Option<String> },
+    StoodDown { term: u64, reason: String },
+    Problem { class: String, detail: String },
 }
 
 /// The state of a candidate.
@@ -38,7 +76,6 @@ pub(super) enum State {
 }
 
 /// One candidate.
-#[derive(Debug)]
 pub(super) struct Lane {
     pub name: &'static str,
     pub state: State,
@@ -47,13 +84,13 @@ pub(super) struct Lane {
     /// When it followed, was gone, frozen or cut off, from when to when.
     pub spans: Vec<(Kind, Duration, Option<Duration>)>,
     pub requests: Rate,
+    /// Where it takes what is done to it.
+    pub acts: UnboundedSender<Act>,
 }
 
 /// A turn, by the log of the candidate that ran it.
-#[derive(Debug)]
 pub(super) struct Turn {
     pub who: usize,
-    pub term: u64,
     pub slot: String,
     pub began: Duration,
     /// None while it runs.
@@ -61,7 +98,6 @@ pub(super) struct Turn {
 }
 
 /// A term, and its leader.
-#[derive(Debug)]
 pub(super) struct Term {
     pub who: usize,
     pub term: u64,
@@ -76,7 +112,6 @@ pub(super) struct Term {
 }
 
 /// A sentence for people.
-#[derive(Debug)]
 pub(super) struct Note {
     pub at: Duration,
     pub is_problem: bool,
@@ -159,6 +194,7 @@ impl Story {
         origin: DateTime<Utc>,
         names: &[&'static str],
         replacement: Replacement,
+        sink: Sink,
     ) -> Self {
         let lane = |name: &&'static str| Lane {
             name,
@@ -166,10 +202,12 @@ impl Story {
             ended: true,
             spans: Vec::new(),
             requests: Rate::default(),
+            acts: unbounded_channel().0,
         };
         let mut story = Self {
             origin,
             replacement,
+            sink,
             lanes: names.iter().map(lane).collect(),
             turns: Vec::new(),
             terms: Vec::new(),
@@ -245,8 +283,10 @@ impl Story {
         all.into_iter().filter(|(_, possible)| *possible).map(|(act, _)| act).collect()
     }
 
-    /// Notes what is done to a candidate.
+    /// Does something to a candidate.
     pub(super) fn act(&mut self, now: Duration, who: usize, act: Act) {
+        // Its task is gone when the demo is over.
+        let _ = self.lanes[who].acts.send(act);
         let leads = self.holder(now) == Some(who);
         let during = self.running(who).map_or("", |_| " in the middle of a turn");
         let lane = &mut self.lanes[who];
@@ -281,21 +321,12 @@ impl Story {
             Some(_) => "It only followed: nothing changes.",
             None => "",
         };
-        self.note(now, format!("{} {effect}", act.sentence(name, during)));
+        let text = format!("{} {effect}", act.sentence(name, during));
+        self.note(now, text.trim_end().to_owned());
     }
 
-    /// Takes what a candidate said or did.
-    pub(super) fn hear(&mut self, Heard { who, at, what }: Heard) {
-        let (at, name) = (self.at(at), self.name(who));
-        match what {
-            What::Event(event) => self.event(who, at, event),
-            What::Requests(number) => self.lanes[who].requests.add(at, number),
-            What::Problem(text) => self.problem(at, format!("{name} {text}")),
-            What::Ended(how) => self.process_ended(who, at, &how),
-        }
-    }
-
-    fn event(&mut self, who: usize, at: Duration, event: Event) {
+    /// Takes an event of a candidate's log.
+    pub(super) fn event(&mut self, who: usize, at: Duration, event: Event) {
         let lane = &mut self.lanes[who];
         let (name, may_end) = (lane.name, lane.may_end());
         match event {
@@ -313,10 +344,10 @@ impl Story {
                 if let Some(of) = self.terms.iter_mut().rfind(|of| of.term == term) {
                     of.turns += 1;
                 }
-                keep(&mut self.turns, Turn { who, term, slot, began: at, outcome: None });
+                keep(&mut self.turns, Turn { who, slot, began: at, outcome: None });
             }
-            Event::TurnEnded { term, slot, outcome, detail } => {
-                let is_it = |turn: &&mut Turn| turn.term == term && turn.slot == slot;
+            Event::TurnEnded { slot, outcome, detail, .. } => {
+                let is_it = |turn: &&mut Turn| turn.who == who && turn.slot == slot;
                 if let Some(turn) = self.turns.iter_mut().rfind(is_it) {
                     turn.outcome = Some(outcome.clone());
                 }
@@ -388,7 +419,8 @@ impl Story {
         }
     }
 
-    fn process_ended(&mut self, who: usize, at: Duration, how: &str) {
+    /// The process of a candidate is gone.
+    pub(super) fn process_ended(&mut self, who: usize, at: Duration, how: &str) {
         let lane = &mut self.lanes[who];
         let name = lane.name;
         lane.ended = true;
@@ -405,18 +437,14 @@ impl Story {
         }
     }
 
-    pub(super) fn note(&mut self, at: Duration, text: String) {
-        self.tell(at, false, &text);
+    fn note(&mut self, at: Duration, text: String) {
+        keep(&mut self.notes, Note { at, is_problem: false, text, printed: false });
     }
 
-    fn problem(&mut self, at: Duration, text: String) {
-        self.tell(at, true, &text);
-    }
-
-    fn tell(&mut self, at: Duration, is_problem: bool, text: &str) {
+    pub(super) fn problem(&mut self, at: Duration, text: String) {
         // A candidate may write what a terminal would obey.
-        let text = text.trim_end().replace(char::is_control, " ");
-        keep(&mut self.notes, Note { at, is_problem, text, printed: false });
+        let text = text.replace(char::is_control, " ");
+        keep(&mut self.notes, Note { at, is_problem: true, text, printed: false });
     }
 }
 

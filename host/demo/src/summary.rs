@@ -4,7 +4,7 @@ use super::act::Act;
 use super::picture::{BAD, DIM, GOOD, PLAIN, styled};
 use super::story::{Story, brief};
 
-pub(super) fn table(story: &Story, overlapping: usize) -> String {
+pub(super) fn table(story: &Story) -> String {
     let head = format!("  {:<12}{:<8}{:>5}   {}", "term", "leader", "turns", "ended");
     let mut lines = vec![String::new(), styled(DIM, &head)];
     for term in &story.terms {
@@ -35,6 +35,7 @@ pub(super) fn table(story: &Story, overlapping: usize) -> String {
         number => format!("{number} cut off"),
     };
     lines.push(fact("turns run", &story.began.to_string(), PLAIN, &cut_off));
+    let overlapping = story.sink.overlapping();
     let style = if overlapping == 0 { GOOD } else { BAD };
     lines.push(fact(
         "overlapping turns",

@@ -1,8 +1,7 @@
 //! The story as the page and the terminal show it.
 
 use super::act::Act;
-use super::stage::ELECTION;
-use super::story::{Lane, State, Story};
+use super::story::{ELECTION, Lane, State, Story};
 use std::time::Duration;
 use tenure::program::server::view::{
     Kind, Lane as Shown, LastTurn, Leader, NOTES, Note, Span, TakeOver, Tick, Validity, View,
@@ -10,8 +9,8 @@ use tenure::program::server::view::{
 };
 use tenure_core::milliseconds;
 
-/// Shows the story at `now`, and the number of turns that overlapped.
-pub(super) fn view(story: &Story, now: Duration, overlapping: usize) -> View {
+/// Shows the story at `now`.
+pub(super) fn view(story: &Story, now: Duration) -> View {
     let age_ms = |at: Duration| milliseconds(now.saturating_sub(at));
     let last = story.terms.last();
     let (leads, gone) = match story.holder(now) {
@@ -51,7 +50,7 @@ pub(super) fn view(story: &Story, now: Duration, overlapping: usize) -> View {
         }),
         changes: notes(false),
         problems: notes(true),
-        overlapping: Some(overlapping),
+        overlapping: Some(story.sink.overlapping()),
         ..View::default()
     }
 }

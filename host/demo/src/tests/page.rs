@@ -1,5 +1,6 @@
+use super::script::started;
 use crate::page::{Control, app};
-use crate::scene::Shared;
+use crate::story::Shared;
 use axum::Router;
 use axum::body::Body;
 use axum::http::HeaderMap;
@@ -11,10 +12,9 @@ use tower_service::Service as _;
 const ADDRESS: &str = "127.0.0.1:4711";
 const TOKEN: &str = "0123456789abcdef";
 
-async fn control() -> Control {
+fn control() -> Control {
     let (address, token) = (ADDRESS.parse().unwrap(), TOKEN.to_owned());
-    let (scene, _) = Shared::build(&["anna", "ben"]).await.unwrap();
-    Control { address, token, scene }
+    Control { address, token, story: Shared::new(started()) }
 }
 
 fn headers(entries: &[(&'static str, &str)]) -> HeaderMap {
@@ -28,14 +28,14 @@ fn headers(entries: &[(&'static str, &str)]) -> HeaderMap {
     headers
 }
 
-#[tokio::test]
-async fn only_the_page_itself_with_its_token_is_admitted() {
+#[test]
+fn only_the_page_itself_with_its_token_is_admitted() {
     let good = [
         ("host", ADDRESS),
         ("origin", "http://127.0.0.1:4711"),
         ("authorization", "Bearer 0123456789abcdef"),
     ];
-    let control = control().await;
+    let control = control();
     let admitted = |entries: &[(&'static str, &str)]| control.admits(&headers(entries)).is_ok();
     assert!(admitted(&good));
     for (place, (name, value)) in good.iter().enumerate() {
@@ -87,15 +87,14 @@ async fn post(app: &mut Router, path: &str, token: &str) -> (u16, String) {
 #[tokio::test]
 async fn a_click_does_something_and_is_answered() {
     let (_changes, changed) = watch::channel(());
-    let (control, path) = (control().await, "/candidates/ben/partition");
-    let scene = control.scene.clone();
-    let cut_off =
-        || scene.lock().story.lanes.iter().map(|lane| lane.is(Kind::CutOff)).collect::<Vec<_>>();
+    let (control, path) = (control(), "/candidates/ben/partition");
+    let story = control.story.clone();
+    let cut_off = || story.with(|story, _| story.lanes[1].is(Kind::CutOff));
     let mut app = app(control, changed);
     let (status, body) = post(&mut app, path, "wrong").await;
-    assert_eq!((status, cut_off()), (403, vec![false, false]));
+    assert_eq!((status, cut_off()), (403, false));
     assert!(body.starts_with("{\"error\":"), "{body}");
-    assert_eq!(post(&mut app, "/candidates/cleo/partition", TOKEN).await.0, 404);
+    assert_eq!(post(&mut app, "/candidates/dora/partition", TOKEN).await.0, 404);
     for nothing in ["hug", "stop", "heal"] {
         let refused = post(&mut app, &format!("/candidates/ben/{nothing}"), TOKEN).await;
         let why = "{\"error\":\"that is not possible at the moment\"}\n".to_owned();
@@ -103,7 +102,7 @@ async fn a_click_does_something_and_is_answered() {
     }
     let done = post(&mut app, path, TOKEN).await;
     assert_eq!(done, (200, "{\"done\":\"partition\"}\n".to_owned()));
-    assert_eq!((post(&mut app, path, TOKEN).await.0, cut_off()), (409, vec![false, true]));
+    assert_eq!((post(&mut app, path, TOKEN).await.0, cut_off()), (409, true));
     let get = http::Request::get(path).body(Body::empty()).unwrap();
     assert_eq!(app.call(get).await.unwrap().status(), 405);
 }

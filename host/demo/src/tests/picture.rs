@@ -2,13 +2,13 @@ use super::script::{ms, started};
 use crate::act::Act;
 use crate::picture::{moving, still};
 use crate::screen::plain;
-use crate::stage::{Event, What};
+use crate::story::Event;
 use crate::story::Story;
 use crate::view::view;
 use tenure::program::server::view::{Kind, TakeOver, Validity, View};
 
 fn at(story: &Story, now: u64) -> View {
-    view(story, ms(now), 0)
+    view(story, ms(now))
 }
 
 fn text(lines: &[String]) -> Vec<String> {
@@ -55,7 +55,7 @@ fn a_restart_and_a_stop_are_seen() {
     story.dies(2_060, 0);
     story.elects(4_050, 1, 1_795_160_569);
     story.act(ms(4_850), 0, Act::Start);
-    story.tells(5_250, 0, What::Event(Event::Following));
+    story.tells(5_250, 0, Event::Following);
     assert_eq!(row(&story, 0, 6_400), "━━━━✗░░░  ···");
     story.act(ms(6_450), 1, Act::Stop);
     story.stands_down(6_460, 1, 1_795_160_569, "left");
@@ -112,7 +112,7 @@ fn a_leader_at_work() {
     let mut story = started();
     story.runs(2_000, 0, 1000);
     story.begins(4_000, 0, 1000);
-    story.tells(5_000, 1, What::Requests(20));
+    story.lanes[1].requests.add(ms(5_000), 20);
     let seen = at(&story, 5_200);
     let leader = seen.leader.as_ref().unwrap();
     assert_eq!((leader.name.as_str(), leader.term, leader.seen_ms), ("anna", 1000, 5_000));

@@ -1,8 +1,8 @@
 //! Stories told in a few words. Times are in milliseconds.
 
 use crate::act::Act;
-use crate::stage::{Event, Heard, What};
-use crate::story::Story;
+use crate::sink::Sink;
+use crate::story::{Event, Story};
 use chrono::DateTime;
 use std::time::Duration;
 use tenure::status::Replacement;
@@ -20,33 +20,34 @@ pub(super) fn started() -> Story {
         supervised: true,
         watched: true,
     };
-    let mut story = Story::new(DateTime::UNIX_EPOCH, &["anna", "ben", "cleo"], replacement);
+    let names = ["anna", "ben", "cleo"];
+    let mut story = Story::new(DateTime::UNIX_EPOCH, &names, replacement, Sink::default());
     for who in 0..3 {
         story.act(ms(0), who, Act::Start);
     }
     story.elects(200, 0, 1000);
     for who in 1..3 {
-        story.tells(300, who, What::Event(Event::Following));
+        story.tells(300, who, Event::Following);
     }
     story
 }
 
 impl Story {
-    pub(super) fn tells(&mut self, at: u64, who: usize, what: What) {
-        self.hear(Heard { who, at: DateTime::UNIX_EPOCH + ms(at), what });
+    pub(super) fn tells(&mut self, at: u64, who: usize, event: Event) {
+        self.event(who, ms(at), event);
     }
 
     pub(super) fn elects(&mut self, at: u64, who: usize, term: u64) {
-        self.tells(at, who, What::Event(Event::Elected { term, valid_for_ms: 1_700 }));
+        self.tells(at, who, Event::Elected { term, valid_for_ms: 1_700 });
     }
 
     pub(super) fn renews(&mut self, at: u64, who: usize, term: u64) {
-        self.tells(at, who, What::Event(Event::Renewed { term }));
+        self.tells(at, who, Event::Renewed { term });
     }
 
     pub(super) fn begins(&mut self, at: u64, who: usize, term: u64) {
         let slot = format!("2000-01-01T00:00:{:02}Z", at / 1000);
-        self.tells(at, who, What::Event(Event::TurnStarted { term, slot }));
+        self.tells(at, who, Event::TurnStarted { term, slot });
     }
 
     /// The turn that began at `began`.
@@ -54,7 +55,7 @@ impl Story {
         let slot = format!("2000-01-01T00:00:{:02}Z", began / 1000);
         let outcome = outcome.to_owned();
         let event = Event::TurnEnded { term, slot, outcome, detail: None };
-        self.tells(at, who, What::Event(event));
+        self.tells(at, who, event);
     }
 
     /// A turn of 0.6 s that goes well.
@@ -65,11 +66,11 @@ impl Story {
 
     pub(super) fn stands_down(&mut self, at: u64, who: usize, term: u64, reason: &str) {
         let reason = reason.to_owned();
-        self.tells(at, who, What::Event(Event::StoodDown { term, reason }));
+        self.tells(at, who, Event::StoodDown { term, reason });
     }
 
     pub(super) fn dies(&mut self, at: u64, who: usize) {
-        self.tells(at, who, What::Ended("exit status: 1".to_owned()));
+        self.process_ended(who, ms(at), "exit status: 1");
     }
 
     pub(super) fn takeovers(&self) -> Vec<(Act, Duration)> {

@@ -1,6 +1,6 @@
 use super::script::{ms, started};
 use crate::act::Act;
-use crate::stage::{Event, What};
+use crate::story::Event;
 use crate::summary;
 
 #[test]
@@ -34,7 +34,7 @@ fn no_candidate_waits_for_a_process_whose_supervisor_lives() {
     assert_eq!(story.said(), died);
     assert_eq!(story.terms[0].waits_until(story.promise()), None);
     let (class, detail) = ("process".to_owned(), "the lease was released".to_owned());
-    story.tells(2_330, 0, What::Event(Event::Problem { class, detail }));
+    story.tells(2_330, 0, Event::Problem { class, detail });
     assert_eq!(story.problems(), 0, "it was asked for");
     story.elects(2_383, 1, 1003);
     assert!(story.said().contains("83 ms after the leader's process died"), "{}", story.said());
@@ -59,10 +59,10 @@ fn what_was_not_asked_for_is_a_problem() {
     story.dies(1_000, 1);
     assert_eq!(story.said(), "ben has ended unasked: exit status: 1.");
     assert_eq!(story.lost(), 1);
-    story.tells(1_000, 2, What::Problem("says: a\u{1b}[2J\r\nb".to_owned()));
+    story.problem(ms(1_000), "cleo says: a\u{1b}[2J\r\nb".to_owned());
     assert_eq!(story.said(), "cleo says: a [2J  b");
     let (class, detail) = ("refused".to_owned(), "the key is wrong".to_owned());
-    story.tells(1_000, 2, What::Event(Event::Problem { class, detail }));
+    story.tells(1_000, 2, Event::Problem { class, detail });
     assert_eq!(story.said(), "cleo: refused: the key is wrong");
     story.begins(2_000, 0, 1000);
     story.ends(2_100, 0, 1000, 2_000, "failed");
@@ -116,7 +116,7 @@ fn a_leader_that_resigns_goes_on_as_a_follower() {
     assert!(story.said().contains("52 ms after the leader resigned"), "{}", story.said());
 
     story.act(ms(4_000), 1, Act::Resign);
-    story.tells(4_100, 1, What::Problem("does not resign: 404".to_owned()));
+    story.problem(ms(4_100), "ben does not resign: 404".to_owned());
     assert_eq!(story.said(), "ben does not resign: 404");
     story.stands_down(9_000, 1, 1003, "lease-lost");
     assert_eq!(story.problems(), 2);
@@ -171,7 +171,7 @@ fn a_table_for_a_narrow_terminal() {
     story.act(ms(7_000), 1, Act::KillProcess);
     story.dies(7_040, 1);
     story.elects(7_061, 2, 1016);
-    let table = summary::table(&story, 0);
+    let table = summary::table(&story);
     let lines = [
         "",
         "  term        leader  turns   ended",
