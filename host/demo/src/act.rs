@@ -42,7 +42,7 @@ impl Act {
         match self {
             Self::Start => format!("{name} is started again, and follows from now on."),
             Self::KillMachine => {
-                format!("The machine of {name} dies{during} (SIGKILL to all of it).")
+                format!("The machine of {name} dies{during} (SIGKILL).")
             }
             Self::KillProcess => format!("The process of {name} dies{during} (SIGKILL)."),
             Self::Stop => format!("{name} is asked to stop (SIGTERM)."),

@@ -83,7 +83,7 @@ impl From<io::Error> for End {
 pub async fn demo(options: &Options, interrupt: impl Future<Output = ()> + Send) -> End {
     let names = NAMES.get(..usize::from(options.candidates)).unwrap_or(&NAMES);
     let mut tasks = JoinSet::new();
-    let story = match stage::set(names, &mut tasks).await {
+    let story = match stage::open(names, &mut tasks).await {
         Ok(story) => story,
         Err(error) => return End::NotSetUp(error),
     };
@@ -118,14 +118,12 @@ impl Demo<'_> {
         let url = page::open(&self.story, self.changed.subscribe(), tasks).await?;
         self.screen
             .print(&format!("Open {url}\nin a browser on this machine. Ctrl-C ends it.\n\n"))?;
-        self.start_all();
         while self.frame().await? {}
         Ok(())
     }
 
     /// Plays the script. It waits for what must happen, never for time to pass.
     async fn script(&mut self) -> Result<(), End> {
-        self.start_all();
         let first = self.until("a leader and its first turns", at_work).await?;
         self.kill(Act::KillMachine, first).await?;
         // Without supervisors, the death of a process is that of a machine.
@@ -137,7 +135,8 @@ impl Demo<'_> {
         self.act(Act::Stop, third);
         let last = self.until("the turns of the last leader", rests).await?;
         // The leader last, so that no other candidate takes over.
-        let followers = (0..self.candidates()).filter(|who| ![third, last].contains(who));
+        let all = self.story.with(|story, _| 0..story.lanes.len());
+        let followers = all.filter(|who| ![third, last].contains(who));
         for who in followers.chain([last]) {
             self.act(Act::Stop, who);
             let ended = |story: &Story, _| story.lanes[who].ended.then_some(());
@@ -147,14 +146,6 @@ impl Demo<'_> {
             0 => Ok(()),
             lost => Err(End::Failed(format!("candidates that ended unasked: {lost}"))),
         }
-    }
-
-    fn candidates(&self) -> usize {
-        self.story.with(|story, _| story.lanes.len())
-    }
-
-    fn start_all(&self) {
-        (0..self.candidates()).for_each(|who| self.act(Act::Start, who));
     }
 
     fn act(&self, act: Act, who: usize) {
@@ -178,14 +169,11 @@ impl Demo<'_> {
     ) -> Result<T, End> {
         self.awaited = what;
         while self.frame().await? {
-            let story = |story: &mut Story, now| {
-                let all_ended = story.lanes.iter().all(|lane| lane.ended);
-                (happened(story, now), all_ended)
-            };
-            match self.story.with(story) {
-                (Some(result), _) => return Ok(result),
-                (None, true) => return Err(End::Failed("all candidates have ended".to_owned())),
-                (None, false) => {}
+            if let Some(result) = self.story.with(|story, now| happened(story, now)) {
+                return Ok(result);
+            }
+            if self.story.with(|story, _| story.lanes.iter().all(|lane| lane.ended)) {
+                return Err(End::Failed("all candidates have ended".to_owned()));
             }
         }
         Err(End::Interrupted)
@@ -198,14 +186,14 @@ impl Demo<'_> {
             () = &mut self.interrupt => return Ok(false),
             () = sleep(FRAME) => {}
         }
-        self.story.with(|story, now| self.screen.show(story, now))?;
+        self.screen.show(&self.story)?;
         self.changed.send_replace(());
         Ok(true)
     }
 
     /// Says how it went, and what to do next.
     fn close(mut self, played: Result<(), End>) -> Result<(), End> {
-        self.story.with(|story, now| self.screen.freeze(story, now))?;
+        self.screen.freeze(&self.story)?;
         if matches!(played, Err(End::Interrupted)) {
             return played;
         }

@@ -12,12 +12,12 @@ pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(super) const WARM: Style = AnsiColor::Yellow.on_default();
 const PROMISE: Style = AnsiColor::Red.on_default();
 
-/// The least columns of a picture, and the most that are used: a demo takes no longer, as a rule.
-const NARROWEST: usize = 72;
-const WIDEST: usize = 80;
+/// The columns that a picture needs.
+pub(super) const WIDTH: usize = 72;
 
-/// Columns before the lanes.
+/// Columns before the lanes, and of these. The last one of a terminal remains free.
 const GUTTER: usize = 18;
+const COLUMNS: usize = WIDTH - GUTTER - 1;
 
 /// The time of a column. Turns, which are due each two seconds, are drawn at equal distances.
 const CELL: Duration = Duration::from_millis(500);
@@ -25,42 +25,26 @@ const CELL: Duration = Duration::from_millis(500);
 /// The most problems that are shown, and rows of each.
 const ROWS: usize = 2;
 
-/// Columns and rows of a terminal.
-pub(super) type Size = (usize, usize);
-
-/// Time by columns.
-#[derive(Clone, Copy)]
-struct Scale {
-    now: Duration,
-    columns: usize,
+/// The column of an instant, if it is in sight.
+fn column(now: Duration, at: Duration) -> Option<usize> {
+    let cell = |at: Duration| (at.as_millis() / CELL.as_millis()) as usize;
+    let first = (cell(now) + 1).saturating_sub(COLUMNS);
+    cell(at).checked_sub(first).filter(|column| *column < COLUMNS)
 }
 
-impl Scale {
-    /// The instant that is so old now.
-    fn instant(self, age_ms: u64) -> Duration {
-        self.now.saturating_sub(Duration::from_millis(age_ms))
-    }
-
-    /// The column of an instant, if it is in sight.
-    fn column(self, at: Duration) -> Option<usize> {
-        let cell = |at: Duration| (at.as_millis() / CELL.as_millis()) as usize;
-        let first = (cell(self.now) + 1).saturating_sub(self.columns);
-        cell(at).checked_sub(first).filter(|column| *column < self.columns)
-    }
+/// The instant that is so old now.
+fn instant(now: Duration, age_ms: u64) -> Duration {
+    now.saturating_sub(Duration::from_millis(age_ms))
 }
 
 /// A text in a style.
 pub(super) fn styled(style: Style, text: &str) -> String {
-    match style == PLAIN || text.trim().is_empty() {
-        true => text.to_owned(),
-        false => format!("{style}{text}{style:#}"),
-    }
+    format!("{style}{text}{style:#}")
 }
 
-/// The whole picture. None: there is too little room for it.
-pub(super) fn moving(view: &View, now: Duration, size: Size) -> Option<Vec<String>> {
-    let mut lines = still(view, now, size)?;
-    let width = size.0.min(WIDEST) - 1;
+/// The whole picture, with the problems for which a terminal of so many rows has room.
+pub(super) fn moving(view: &View, now: Duration, rows: usize) -> Vec<String> {
+    let mut lines = still(view, now);
     let legend = [
         (GOOD, "━", "leads"),
         (BOLD, "●", "turn"),
@@ -78,23 +62,21 @@ pub(super) fn moving(view: &View, now: Duration, size: Size) -> Option<Vec<Strin
         sentence.push_str(&format!(" It lasts {:.1} s more.", left.as_secs_f64()));
     }
     let clock = format!("{:>4} s  ", now.as_secs());
-    let mut wrapped = wrap(&sentence, width - clock.len()).into_iter();
+    let mut wrapped = wrap(&sentence, WIDTH - clock.len() - 1).into_iter();
     // Always as many rows, so that the picture keeps still.
     for start in [&clock, &" ".repeat(clock.len())] {
         let text = wrapped.next().unwrap_or_default();
         lines.push(format!("{}{}", styled(DIM, start), styled(BOLD, &text)));
     }
-    let room = size.1.checked_sub(lines.len() + 1)?;
+    let room = rows.saturating_sub(lines.len() + 1);
     let problems = view.problems.iter().take(ROWS);
-    let problems = problems.flat_map(|note| wrap(&note.text, width - 4).into_iter().take(ROWS));
+    let problems = problems.flat_map(|note| wrap(&note.text, WIDTH - 5).into_iter().take(ROWS));
     lines.extend(problems.map(|text| styled(WARM, &format!("  ! {text}"))).take(room));
-    Some(lines)
+    lines
 }
 
 /// The part of it that remains on the screen in the end.
-pub(super) fn still(view: &View, now: Duration, (width, _): Size) -> Option<Vec<String>> {
-    let width = Some(width).filter(|width| *width >= NARROWEST)?.min(WIDEST) - 1;
-    let scale = Scale { now, columns: width - GUTTER };
+pub(super) fn still(view: &View, now: Duration) -> Vec<String> {
     let mut lines = vec![String::new()];
     for lane in &view.lanes {
         let style = match lane.state {
@@ -104,17 +86,17 @@ pub(super) fn still(view: &View, now: Duration, (width, _): Size) -> Option<Vec<
             _ => PLAIN,
         };
         let name = format!("  {:<5}  {:<9.9}", lane.name, lane.state);
-        lines.push(format!("{}{}", styled(style, &name), row(lane, scale)));
+        lines.push(format!("{}{}", styled(style, &name), row(lane, now)));
     }
-    for (name, marks) in [("", axis(scale)), ("  term", terms(view, scale))] {
+    for (name, marks) in [("", axis(now)), ("  term", terms(view, now))] {
         lines.push(styled(DIM, format!("{name:<GUTTER$}{marks}").trim_end()));
     }
-    Some(lines)
+    lines
 }
 
-fn row(lane: &Lane, scale: Scale) -> String {
-    let mut cells = vec![(PLAIN, ' '); scale.columns];
-    let column = |age_ms| scale.column(scale.instant(age_ms));
+fn row(lane: &Lane, now: Duration) -> String {
+    let mut cells = [(PLAIN, ' '); COLUMNS];
+    let column = |age_ms| column(now, instant(now, age_ms));
     for span in &lane.spans {
         let cell = match span.kind {
             Kind::Leads => (GOOD, '━'),
@@ -141,36 +123,35 @@ fn row(lane: &Lane, scale: Scale) -> String {
 }
 
 /// A mark each ten seconds.
-fn axis(scale: Scale) -> String {
+fn axis(now: Duration) -> String {
     let tens = (0..60).map(|tens| 10 * tens);
     let label = |seconds| if seconds == 0 { "0".to_owned() } else { format!("{seconds} s") };
-    let marks = tens.map(|seconds| (Duration::from_secs(seconds), label(seconds)));
-    place(scale, marks.collect())
+    place(now, tens.map(|seconds| (Duration::from_secs(seconds), label(seconds))).collect())
 }
 
 /// The terms below their beginnings.
-fn terms(view: &View, scale: Scale) -> String {
+fn terms(view: &View, now: Duration) -> String {
     let spans = view.lanes.iter().flat_map(|lane| &lane.spans);
-    let terms =
-        spans.filter_map(|span| Some((scale.instant(span.from_ms), span.term?.to_string())));
-    place(scale, terms.collect())
+    let terms = spans.filter_map(|span| Some((instant(now, span.from_ms), span.term?.to_string())));
+    place(now, terms.collect())
 }
 
 /// Writes texts below their instants: whole where there is room, else their last digits, or nothing.
-fn place(scale: Scale, mut marks: Vec<(Duration, String)>) -> String {
+fn place(now: Duration, mut marks: Vec<(Duration, String)>) -> String {
     marks.sort();
-    let marks = marks.iter().filter_map(|(at, text)| Some((scale.column(*at)?, text)));
+    let mut line = String::new();
     // From the right, as each text has room until the next one.
-    let (line, used) =
-        marks.rev().fold((String::new(), scale.columns), |(line, end), (column, text)| {
-            let last = text.get(text.len().saturating_sub(4)..).unwrap_or(text);
-            let texts = [text.clone(), format!("…{last}")];
-            let room = end - column;
-            let text =
-                texts.into_iter().find(|text| text.chars().count() < room).unwrap_or_default();
-            (format!("{text:<room$}{line}"), column)
-        });
-    format!("{:used$}{line}", "")
+    let mut end = COLUMNS;
+    for (at, text) in marks.iter().rev() {
+        let Some(column) = column(now, *at) else { continue };
+        let last = text.get(text.len().saturating_sub(4)..).unwrap_or(text);
+        let room = end - column;
+        let texts = [text.clone(), format!("…{last}"), String::new()];
+        let fits = texts.into_iter().find(|text| text.chars().count() < room).unwrap_or_default();
+        line.insert_str(0, &format!("{fits:<room$}"));
+        end = column;
+    }
+    " ".repeat(end) + &line
 }
 
 /// Breaks a text between words into lines of at most `width` columns. Longer words are cut.

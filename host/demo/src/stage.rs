@@ -1,7 +1,7 @@
 //! A store, a sink, and candidates as processes of this program.
 
 use super::act::Act;
-use super::link::Link;
+use super::link;
 use super::sink::Sink;
 use super::story::{ELECTION, Event, Shared, Story};
 use chrono::{DateTime, Utc};
@@ -20,6 +20,7 @@ use tenure_wasmtime::EXAMPLE_HANDLER;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// How soon a leader is replaced whose machine dies.
@@ -28,13 +29,12 @@ const FAILOVER: &str = "3s";
 /// Returns how soon a leader is replaced, with these settings. Only on Linux can the demo find the process below a
 /// supervisor, and kill it.
 fn replacement() -> io::Result<Replacement> {
-    let mut settings = Variables::new().with(variable::FAILOVER, FAILOVER);
-    settings
-        .set(variable::ADDRESS, "http://127.0.0.1")
-        .set(variable::LAST_WILL, cfg!(target_os = "linux").to_string());
-    settings
-        .replacement()
-        .ok_or_else(|| io::Error::other("the periods of the demo do not fit together"))
+    let settings = Variables::new()
+        .with(variable::FAILOVER, FAILOVER)
+        .with(variable::ADDRESS, "http://127.0.0.1")
+        .with(variable::LAST_WILL, cfg!(target_os = "linux").to_string());
+    let replacement = settings.replacement();
+    replacement.ok_or_else(|| io::Error::other("the periods of the demo do not fit together"))
 }
 
 /// Things that all candidates use, and that live as long as they do.
@@ -49,14 +49,15 @@ struct Candidate {
     name: &'static str,
     props: Arc<Props>,
     story: Shared,
-    /// The path to the store.
-    link: Link,
-    /// The path from the others: its address stays, whatever port a process listens on.
-    face: Link,
+    /// The address of its path to the store.
+    link: SocketAddr,
+    /// That of the path from the others. It stays, whatever port a process listens on.
+    face: SocketAddr,
+    listens: watch::Sender<Option<SocketAddr>>,
 }
 
-/// Sets up candidates of these names in `tasks`, none of them started. Tasks that are shut down kill their processes.
-pub(super) async fn set(names: &[&'static str], tasks: &mut JoinSet<()>) -> io::Result<Shared> {
+/// Starts candidates of these names in `tasks`, which kill their processes when they are shut down.
+pub(super) async fn open(names: &[&'static str], tasks: &mut JoinSet<()>) -> io::Result<Shared> {
     let store = store::run((Ipv4Addr::LOCALHOST, 0).into(), Vec::new()).await?;
     let (judge, sink) = Sink::start(tasks).await?;
     let mut handler = tempfile::Builder::new().prefix("tenure-demo-").suffix(".wasm").tempfile()?;
@@ -69,13 +70,17 @@ pub(super) async fn set(names: &[&'static str], tasks: &mut JoinSet<()>) -> io::
         let count = move |number| {
             counted.with(|story, now| story.lanes[who].requests.add(now, number));
         };
-        let link = Link::start(Some(props.store.address()), count, tasks).await?;
-        let face = Link::start(None, |_| {}, tasks).await?;
+        let cut = || story.with(|story, _| story.lanes[who].cut.subscribe());
+        let (_, to_store) = watch::channel(Some(props.store.address()));
+        let listens = watch::Sender::new(None);
+        let link = link::open(to_store, cut(), count, tasks).await?;
+        let face = link::open(listens.subscribe(), cut(), |_| {}, tasks).await?;
         let (acts, received) = unbounded_channel();
         story.with(|story, _| story.lanes[who].acts = acts);
-        let (props, story) = (props.clone(), story.clone());
-        let candidate = Arc::new(Candidate { who, name, props, story, link, face });
-        tasks.spawn(candidate.live(received));
+        let (props, candidate) = (props.clone(), story.clone());
+        let candidate = Candidate { who, name, props, story: candidate, link, face, listens };
+        tasks.spawn(Arc::new(candidate).live(received));
+        story.with(|story, now| story.act(now, who, Act::Start));
     }
     Ok(story)
 }
@@ -84,7 +89,6 @@ impl Candidate {
     /// Runs a process whenever one is started.
     async fn live(self: Arc<Self>, mut acts: UnboundedReceiver<Act>) {
         while let Some(act) = acts.recv().await {
-            self.cut(act);
             if act == Act::Start {
                 let ended = self.run(&mut acts).await;
                 let how = ended.unwrap_or_else(|error| error.to_string());
@@ -104,7 +108,6 @@ impl Candidate {
         loop {
             tokio::select! {
                 Some(act) = acts.recv() => {
-                    self.cut(act);
                     if act == Act::Resign {
                         orders.spawn(self.clone().resign());
                     } else if let Err(error) = signal(&mut child, act) {
@@ -119,13 +122,13 @@ impl Candidate {
 
     fn process(&self) -> Command {
         let (store, sink) = (&self.props.store, self.props.sink);
-        let link = self.link.address.to_string();
+        let link = self.link.to_string();
         // What is signed is the path, not the host.
         let through = store.connection_string().replace(&store.address().to_string(), &link);
         let mut command = command("run", &through);
         command.args(["--log", "json", "--log-level", "debug", "--listen", "127.0.0.1:0"]);
         command.args(["--name", self.name, "--every", "2s", "--failover", FAILOVER]);
-        command.arg("--address").arg(format!("http://{}", self.face.address));
+        command.arg("--address").arg(format!("http://{}", self.face));
         command.arg("--handler").arg(self.props.handler.path());
         command.arg("--env").arg(format!("REPORT_URL=http://{sink}/turns"));
         command.arg("--allow-host").arg(sink.to_string());
@@ -140,7 +143,7 @@ impl Candidate {
             Some((_, Some(Event::Note { detail }))) => {
                 let address = detail.strip_prefix("listening on http://");
                 if let Some(Ok(address)) = address.map(str::parse) {
-                    self.face.lead_to(address);
+                    self.listens.send_replace(Some(address));
                 }
             }
             Some((at, Some(event))) => {
@@ -151,14 +154,6 @@ impl Candidate {
 
     fn complain(&self, what: &str) {
         self.story.with(|story, now| story.problem(now, format!("{} {what}", self.name)));
-    }
-
-    /// Cuts it off or heals that, if the act is one of these.
-    fn cut(&self, act: Act) {
-        if matches!(act, Act::Partition | Act::Heal) {
-            self.link.set_cut(act == Act::Partition);
-            self.face.set_cut(act == Act::Partition);
-        }
     }
 
     async fn resign(self: Arc<Self>) {

@@ -10,9 +10,13 @@ use tenure::program::server::rate::Rate;
 use tenure::program::server::view::{Kind, WINDOW};
 use tenure::status::Replacement;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 
 /// The election that the candidates contend for.
 pub(super) const ELECTION: &str = "demo/report";
+
+/// The outcome of a turn that is not over.
+const RUNNING: &str = "running";
 
 /// The most turns, terms and notes that are kept: more than the page shows.
 const KEPT: usize = 200;
@@ -84,8 +88,10 @@ pub(super) struct Lane {
     /// When it followed, was gone, frozen or cut off, from when to when.
     pub spans: Vec<(Kind, Duration, Option<Duration>)>,
     pub requests: Rate,
-    /// Where it takes what is done to it.
+    /// Tells its task what is done to it.
     pub acts: UnboundedSender<Act>,
+    /// Cuts its network paths.
+    pub cut: watch::Sender<bool>,
 }
 
 /// A turn, by the log of the candidate that ran it.
@@ -93,8 +99,8 @@ pub(super) struct Turn {
     pub who: usize,
     pub slot: String,
     pub began: Duration,
-    /// None while it runs.
-    pub outcome: Option<String>,
+    /// As the log names it, or `RUNNING`.
+    pub outcome: String,
 }
 
 /// A term, and its leader.
@@ -203,6 +209,7 @@ impl Story {
             spans: Vec::new(),
             requests: Rate::default(),
             acts: unbounded_channel().0,
+            cut: watch::Sender::new(false),
         };
         let mut story = Self {
             origin,
@@ -248,7 +255,7 @@ impl Story {
 
     /// The turn that a candidate runs.
     pub(super) fn running(&self, who: usize) -> Option<&Turn> {
-        self.turns.iter().find(|turn| turn.who == who && turn.outcome.is_none())
+        self.turns.iter().find(|turn| turn.who == who && turn.outcome == RUNNING)
     }
 
     /// Returns why another candidate took over in the term of that index, and how soon.
@@ -310,7 +317,10 @@ impl Story {
             Act::KillMachine | Act::KillProcess => lane.enter(now, State::Killed),
             Act::Stop => lane.enter(now, State::Stopped),
             Act::Freeze | Act::Thaw => lane.set(now, Kind::Frozen, act == Act::Freeze),
-            Act::Partition | Act::Heal => lane.set(now, Kind::CutOff, act == Act::Partition),
+            Act::Partition | Act::Heal => {
+                lane.cut.send_replace(act == Act::Partition);
+                lane.set(now, Kind::CutOff, act == Act::Partition);
+            }
             Act::Resign => {}
         }
         if act == Act::Start && self.terms.is_empty() {
@@ -344,12 +354,13 @@ impl Story {
                 if let Some(of) = self.terms.iter_mut().rfind(|of| of.term == term) {
                     of.turns += 1;
                 }
-                keep(&mut self.turns, Turn { who, slot, began: at, outcome: None });
+                let outcome = RUNNING.to_owned();
+                keep(&mut self.turns, Turn { who, slot, began: at, outcome });
             }
             Event::TurnEnded { slot, outcome, detail, .. } => {
                 let is_it = |turn: &&mut Turn| turn.who == who && turn.slot == slot;
                 if let Some(turn) = self.turns.iter_mut().rfind(is_it) {
-                    turn.outcome = Some(outcome.clone());
+                    turn.outcome.clone_from(&outcome);
                 }
                 if outcome == "succeeded" {
                     self.succeeded += 1;
@@ -429,8 +440,9 @@ impl Story {
             lane.enter(at, State::Lost);
             self.problem(at, format!("{name} has ended unasked: {how}."));
         }
-        for turn in self.turns.iter_mut().filter(|turn| turn.who == who) {
-            turn.outcome.get_or_insert_with(|| "cut-off".to_owned());
+        let turns = self.turns.iter_mut();
+        for turn in turns.filter(|turn| turn.who == who && turn.outcome == RUNNING) {
+            "cut-off".clone_into(&mut turn.outcome);
         }
         if let Some(term) = self.terms.last_mut().filter(|last| last.who == who) {
             term.end(at, how);

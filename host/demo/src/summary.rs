@@ -35,14 +35,9 @@ pub(super) fn table(story: &Story) -> String {
         number => format!("{number} cut off"),
     };
     lines.push(fact("turns run", &story.began.to_string(), PLAIN, &cut_off));
-    let overlapping = story.sink.overlapping();
+    let (overlapping, judge) = (story.sink.overlapping(), "by the endpoint that they call");
     let style = if overlapping == 0 { GOOD } else { BAD };
-    lines.push(fact(
-        "overlapping turns",
-        &overlapping.to_string(),
-        style,
-        "by the endpoint that they call",
-    ));
+    lines.push(fact("overlapping turns", &overlapping.to_string(), style, judge));
     lines.join("\n") + "\n"
 }
 

@@ -44,7 +44,7 @@ pub(super) fn view(story: &Story, now: Duration) -> View {
         lanes: (0..story.lanes.len()).map(|who| lane(story, who, now)).collect(),
         last_turn: story.turns.last().map(|turn| LastTurn {
             slot: turn.slot.clone(),
-            outcome: outcome(turn.outcome.as_ref()),
+            outcome: turn.outcome.clone(),
             candidate: Some(story.name(turn.who).to_owned()),
             took_ms: None,
         }),
@@ -58,29 +58,21 @@ pub(super) fn view(story: &Story, now: Duration) -> View {
 fn lane(story: &Story, who: usize, now: Duration) -> Shown {
     let lane = &story.lanes[who];
     let turns = story.turns.iter().filter(|turn| turn.who == who && turn.began + WINDOW >= now);
-    let hindered = [(Kind::Frozen, "frozen"), (Kind::CutOff, "cut off")];
+    let turns = turns.map(|turn| Tick {
+        outcome: turn.outcome.clone(),
+        age_ms: milliseconds(now.saturating_sub(turn.began)),
+    });
+    let hindered = [(Kind::Frozen, "frozen"), (Kind::CutOff, "cut off")].into_iter();
+    let hindered = hindered.filter(|(kind, _)| lane.is(*kind));
     Shown {
         name: lane.name.to_owned(),
         state: state(lane, story.holder(now) == Some(who)),
-        hindered: hindered
-            .into_iter()
-            .filter(|(kind, _)| lane.is(*kind))
-            .map(|(_, word)| word)
-            .collect(),
+        hindered: hindered.map(|(_, word)| word).collect(),
         requests_per_minute: Some(lane.requests.per_minute(now)),
         spans: spans(story, who, now),
-        turns: turns
-            .map(|turn| Tick {
-                outcome: outcome(turn.outcome.as_ref()),
-                age_ms: milliseconds(now.saturating_sub(turn.began)),
-            })
-            .collect(),
+        turns: turns.collect(),
         actions: story.possible(who, now).into_iter().map(Act::name).collect(),
     }
-}
-
-fn outcome(known: Option<&String>) -> String {
-    known.map_or("running", String::as_str).to_owned()
 }
 
 fn state(lane: &Lane, holds: bool) -> &'static str {
