@@ -40,7 +40,7 @@ impl Act {
     /// Says that it happens to the candidate of that name, perhaps `during` a turn.
     pub(super) fn sentence(self, name: &str, during: &str) -> String {
         match self {
-            Self::Start => format!("{name} is started again, and follows from now on."),
+            Self::Start => format!("{name} starts, and follows unless it gets the lease."),
             Self::KillMachine => {
                 format!("The machine of {name} dies{during} (SIGKILL).")
             }

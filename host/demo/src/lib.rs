@@ -22,7 +22,7 @@ use screen::Screen;
 use std::io;
 use std::pin::{Pin, pin};
 use std::time::Duration;
-use story::{Shared, Story, Term};
+use story::{Lane, Shared, State, Story, Term};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -89,12 +89,11 @@ pub async fn demo(options: &Options, interrupt: impl Future<Output = ()> + Send)
     };
     let screen = Screen::new(options.colour, options.page);
     let (changed, interrupt) = (watch::Sender::new(()), pin!(interrupt));
-    let mut demo = Demo { story, screen, changed, interrupt, awaited: "" };
+    let mut demo = Demo { story, screen, changed, interrupt };
     let played = match options.page {
         true => demo.serve(&mut tasks).await,
         false => timeout(LIMIT, demo.script()).await.unwrap_or_else(|_| {
-            let (limit, awaited) = (LIMIT.as_secs(), demo.awaited);
-            Err(End::Failed(format!("after {limit} s the demo still waited for {awaited}")))
+            Err(End::Failed(format!("the demo has not ended after {} s", LIMIT.as_secs())))
         }),
     };
     tasks.shutdown().await;
@@ -108,8 +107,6 @@ struct Demo<'a> {
     /// Tells the page.
     changed: watch::Sender<()>,
     interrupt: Pin<&'a mut (dyn Future<Output = ()> + Send)>,
-    /// What the script waits for.
-    awaited: &'static str,
 }
 
 impl Demo<'_> {
@@ -124,28 +121,25 @@ impl Demo<'_> {
 
     /// Plays the script. It waits for what must happen, never for time to pass.
     async fn script(&mut self) -> Result<(), End> {
-        let first = self.until("a leader and its first turns", at_work).await?;
+        let first = self.until(at_work).await?;
         self.kill(Act::KillMachine, first).await?;
         // Without supervisors, the death of a process is that of a machine.
         if self.story.with(|story, _| story.replacement.supervised) {
-            let second = self.until("the turns of the next leader", at_work).await?;
+            let second = self.until(at_work).await?;
             self.kill(Act::KillProcess, second).await?;
         }
-        let third = self.until("the turns of the next leader", rests).await?;
+        let third = self.until(rests).await?;
         self.act(Act::Stop, third);
-        let last = self.until("the turns of the last leader", rests).await?;
+        let last = self.until(rests).await?;
         // The leader last, so that no other candidate takes over.
         let all = self.story.with(|story, _| 0..story.lanes.len());
         let followers = all.filter(|who| ![third, last].contains(who));
         for who in followers.chain([last]) {
             self.act(Act::Stop, who);
             let ended = |story: &Story, _| story.lanes[who].ended.then_some(());
-            self.until("the candidates to stop", ended).await?;
+            self.until(ended).await?;
         }
-        match self.story.with(|story, _| story.lost()) {
-            0 => Ok(()),
-            lost => Err(End::Failed(format!("candidates that ended unasked: {lost}"))),
-        }
+        Ok(())
     }
 
     fn act(&self, act: Act, who: usize) {
@@ -156,7 +150,7 @@ impl Demo<'_> {
     async fn kill(&mut self, act: Act, who: usize) -> Result<(), End> {
         self.act(act, who);
         let taken = |story: &Story, _| story.leader().filter(|_| story.lanes[who].ended);
-        self.until("another candidate to take over", taken).await?;
+        self.until(taken).await?;
         self.act(Act::Start, who);
         Ok(())
     }
@@ -164,16 +158,17 @@ impl Demo<'_> {
     /// Shows what goes on until `happened` returns something.
     async fn until<T>(
         &mut self,
-        what: &'static str,
         happened: impl Fn(&Story, Duration) -> Option<T>,
     ) -> Result<T, End> {
-        self.awaited = what;
         while self.frame().await? {
             if let Some(result) = self.story.with(|story, now| happened(story, now)) {
                 return Ok(result);
             }
-            if self.story.with(|story, _| story.lanes.iter().all(|lane| lane.ended)) {
-                return Err(End::Failed("all candidates have ended".to_owned()));
+            let is_lost = |lane: &&Lane| lane.state == State::Lost;
+            let lost =
+                |story: &mut Story, _| story.lanes.iter().find(is_lost).map(|lane| lane.name);
+            if let Some(name) = self.story.with(lost) {
+                return Err(End::Failed(format!("{name} has ended unasked")));
             }
         }
         Err(End::Interrupted)

@@ -22,6 +22,8 @@ const COLUMNS: usize = WIDTH - GUTTER - 1;
 /// The time of a column. Turns, which are due each two seconds, are drawn at equal distances.
 const CELL: Duration = Duration::from_millis(500);
 
+const LEGEND: &str = "  ━ leads   ● turn   · follows   ✗ killed   ░ others wait   ■ stopped";
+
 /// The most problems that are shown, and rows of each.
 const ROWS: usize = 2;
 
@@ -45,17 +47,7 @@ pub(super) fn styled(style: Style, text: &str) -> String {
 /// The whole picture, with the problems for which a terminal of so many rows has room.
 pub(super) fn moving(view: &View, now: Duration, rows: usize) -> Vec<String> {
     let mut lines = still(view, now);
-    let legend = [
-        (GOOD, "━", "leads"),
-        (BOLD, "●", "turn"),
-        (DIM, "·", "follows"),
-        (BAD, "✗", "killed"),
-        (PROMISE, "░", "others wait"),
-        (WARM, "■", "stopped"),
-    ];
-    let legend =
-        legend.map(|(style, sign, word)| format!("{} {}", styled(style, sign), styled(DIM, word)));
-    lines.extend([String::new(), format!("  {}", legend.join("   ")), String::new()]);
+    lines.extend([String::new(), styled(DIM, LEGEND), String::new()]);
     let mut sentence = view.changes.first().map(|note| note.text.clone()).unwrap_or_default();
     if let Some(vacancy) = view.vacancy {
         let left = Duration::from_millis(vacancy.left_ms);

@@ -121,10 +121,8 @@ fn size() -> (usize, usize) {
 
 /// Returns true unless the locale names another encoding. Containers have none, and their terminals know Unicode.
 fn knows_unicode() -> bool {
-    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
-    locale.is_none_or(|locale| {
-        let locale = locale.to_ascii_lowercase();
-        locale.contains("utf-8") || locale.contains("utf8")
-    })
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let locale = names.into_iter().filter_map(|name| std::env::var(name).ok());
+    let mut locale = locale.filter(|locale| !locale.is_empty());
+    locale.next().is_none_or(|locale| locale.to_lowercase().replace('-', "").contains("utf8"))
 }

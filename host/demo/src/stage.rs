@@ -63,7 +63,7 @@ pub(super) async fn open(names: &[&'static str], tasks: &mut JoinSet<()>) -> io:
     let mut handler = tempfile::Builder::new().prefix("tenure-demo-").suffix(".wasm").tempfile()?;
     handler.write_all(EXAMPLE_HANDLER)?;
     handler.flush()?;
-    let story = Shared::new(Story::new(Utc::now(), names, replacement()?, judge));
+    let story = Shared::new(Story::new(names, replacement()?, judge));
     let props = Arc::new(Props { store, sink, handler });
     for (who, name) in names.iter().enumerate() {
         let counted = story.clone();
@@ -214,21 +214,16 @@ fn signal(child: &mut Child, act: Act) -> io::Result<()> {
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let Some(pid) = pid else { return Ok(()) };
     // A supervisor passes other signals on. Without it, what it supervises dies.
-    let (signal, own, runners) = match act {
-        Act::KillMachine => (Signal::KILL, true, false),
-        Act::KillProcess => (Signal::KILL, false, true),
-        Act::Freeze => (Signal::STOP, true, true),
-        Act::Thaw => (Signal::CONT, true, true),
-        Act::Stop => (Signal::TERM, true, false),
+    let both = || [vec![pid], children_of(pid)].concat();
+    let (signal, pids) = match act {
+        Act::KillMachine => (Signal::KILL, vec![pid]),
+        Act::KillProcess => (Signal::KILL, children_of(pid)),
+        Act::Freeze => (Signal::STOP, both()),
+        Act::Thaw => (Signal::CONT, both()),
+        Act::Stop => (Signal::TERM, vec![pid]),
         _ => return Ok(()),
     };
-    if own {
-        kill_process(pid, signal)?;
-    }
-    if runners {
-        children_of(pid).into_iter().try_for_each(|runner| kill_process(runner, signal))?;
-    }
-    Ok(())
+    pids.into_iter().try_for_each(|pid| Ok(kill_process(pid, signal)?))
 }
 
 #[cfg(not(unix))]

@@ -196,12 +196,7 @@ pub(super) fn brief(span: Duration) -> String {
 }
 
 impl Story {
-    pub(super) fn new(
-        origin: DateTime<Utc>,
-        names: &[&'static str],
-        replacement: Replacement,
-        sink: Sink,
-    ) -> Self {
+    pub(super) fn new(names: &[&'static str], replacement: Replacement, sink: Sink) -> Self {
         let lane = |name: &&'static str| Lane {
             name,
             state: State::Starting,
@@ -211,8 +206,8 @@ impl Story {
             acts: unbounded_channel().0,
             cut: watch::Sender::new(false),
         };
-        let mut story = Self {
-            origin,
+        Self {
+            origin: Utc::now(),
             replacement,
             sink,
             lanes: names.iter().map(lane).collect(),
@@ -221,20 +216,12 @@ impl Story {
             notes: Vec::new(),
             began: 0,
             succeeded: 0,
-        };
-        let count = names.len();
-        let text = format!("{count} candidates start. The first one that gets the lease leads.");
-        story.note(Duration::ZERO, text);
-        story
+        }
     }
 
     /// Returns the time since the start.
     pub(super) fn at(&self, time: DateTime<Utc>) -> Duration {
         (time - self.origin).to_std().unwrap_or_default()
-    }
-
-    pub(super) fn name(&self, who: usize) -> &'static str {
-        self.lanes[who].name
     }
 
     /// The candidate that leads by its own log.
@@ -246,11 +233,6 @@ impl Story {
     pub(super) fn holder(&self, now: Duration) -> Option<usize> {
         let last = self.terms.last()?;
         (last.ended.is_none() && now < last.valid_until(now)).then_some(last.who)
-    }
-
-    /// Returns the number of candidates that ended unasked.
-    pub(super) fn lost(&self) -> usize {
-        self.lanes.iter().filter(|lane| lane.state == State::Lost).count()
     }
 
     /// The turn that a candidate runs.
@@ -323,9 +305,6 @@ impl Story {
             }
             Act::Resign => {}
         }
-        if act == Act::Start && self.terms.is_empty() {
-            return;
-        }
         let effect = match act.effect() {
             Some(effect) if leads => effect,
             Some(_) => "It only followed: nothing changes.",
@@ -391,7 +370,7 @@ impl Story {
     }
 
     fn elected(&mut self, who: usize, at: Duration, term: u64, acts: Duration) {
-        let name = self.name(who);
+        let name = self.lanes[who].name;
         if let Some(last) = self.terms.last_mut() {
             last.end(at, "validity ended");
         }

@@ -9,7 +9,7 @@ pub(super) fn table(story: &Story) -> String {
     let mut lines = vec![String::new(), styled(DIM, &head)];
     for term in &story.terms {
         let how = term.ended.as_ref().map_or("not yet", |(_, how)| how);
-        let name = story.name(term.who);
+        let name = story.lanes[term.who].name;
         lines.push(format!("  {:<12}{name:<8}{:>5}   {how}", term.term, term.turns));
     }
     lines.push(String::new());

@@ -30,7 +30,7 @@ pub(super) fn view(story: &Story, now: Duration) -> View {
     View {
         election: ELECTION.to_owned(),
         leader: leads.map(|last| Leader {
-            name: story.name(last.who).to_owned(),
+            name: story.lanes[last.who].name.to_owned(),
             term: last.term,
             since: None,
             seen_ms: age_ms(last.since),
@@ -45,7 +45,7 @@ pub(super) fn view(story: &Story, now: Duration) -> View {
         last_turn: story.turns.last().map(|turn| LastTurn {
             slot: turn.slot.clone(),
             outcome: turn.outcome.clone(),
-            candidate: Some(story.name(turn.who).to_owned()),
+            candidate: Some(story.lanes[turn.who].name.to_owned()),
             took_ms: None,
         }),
         changes: notes(false),

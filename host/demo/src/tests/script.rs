@@ -2,8 +2,7 @@
 
 use crate::act::Act;
 use crate::sink::Sink;
-use crate::story::{Event, Story};
-use chrono::DateTime;
+use crate::story::{Event, State, Story};
 use std::time::Duration;
 use tenure::status::Replacement;
 
@@ -21,7 +20,7 @@ pub(super) fn started() -> Story {
         watched: true,
     };
     let names = ["anna", "ben", "cleo"];
-    let mut story = Story::new(DateTime::UNIX_EPOCH, &names, replacement, Sink::default());
+    let mut story = Story::new(&names, replacement, Sink::default());
     for who in 0..3 {
         story.act(ms(0), who, Act::Start);
     }
@@ -84,5 +83,10 @@ impl Story {
 
     pub(super) fn problems(&self) -> usize {
         self.notes.iter().filter(|note| note.is_problem).count()
+    }
+
+    /// The candidates that ended unasked.
+    pub(super) fn lost(&self) -> usize {
+        self.lanes.iter().filter(|lane| lane.state == State::Lost).count()
     }
 }
