@@ -41,9 +41,7 @@ impl Act {
     pub(super) fn sentence(self, name: &str, during: &str) -> String {
         match self {
             Self::Start => format!("{name} starts, and follows unless it gets the lease."),
-            Self::KillMachine => {
-                format!("The machine of {name} dies{during} (SIGKILL).")
-            }
+            Self::KillMachine => format!("The machine of {name} dies{during} (SIGKILL)."),
             Self::KillProcess => format!("The process of {name} dies{during} (SIGKILL)."),
             Self::Stop => format!("{name} is asked to stop (SIGTERM)."),
             Self::Freeze => format!("{name} is frozen (SIGSTOP)."),
@@ -56,20 +54,14 @@ impl Act {
 
     /// Returns what it does to a leader, if it is a fault.
     pub(super) fn effect(self) -> Option<&'static str> {
-        match self {
-            Self::KillMachine => Some("The others wait until its promise is over."),
-            Self::KillProcess => Some("Its supervisor sees that, and releases the lease."),
-            Self::Stop => {
-                Some("It ends its work, then releases the lease: no candidate has to wait.")
-            }
-            Self::Freeze => {
-                Some("It cannot see its validity end. Thawed, its work is stopped first.")
-            }
-            Self::Partition => {
-                Some("It cannot renew, and stops its work before another one may lead.")
-            }
-            Self::Start | Self::Thaw | Self::Heal | Self::Resign => None,
-        }
+        Some(match self {
+            Self::KillMachine => "The others wait until its promise is over.",
+            Self::KillProcess => "Its supervisor sees that, and releases the lease.",
+            Self::Stop => "It ends its work, then releases the lease: no candidate has to wait.",
+            Self::Freeze => "It cannot see its validity end. Thawed, its work is stopped first.",
+            Self::Partition => "It cannot renew, and stops its work before another one may lead.",
+            Self::Start | Self::Thaw | Self::Heal | Self::Resign => return None,
+        })
     }
 
     /// The cause of a takeover, as in "ben takes over 2.1 s after the leader was frozen".

@@ -202,10 +202,10 @@ impl Demo<'_> {
     }
 }
 
-/// The term of the leader, if all candidates take part, but for those that have ended.
+/// The term of the leader, if no candidate is still starting.
 fn settled(story: &Story) -> Option<&Term> {
-    let all_in = story.lanes.iter().all(|lane| lane.is_in() || lane.ended);
-    story.terms.last().filter(|term| all_in && story.leader() == Some(term.who))
+    let started = story.lanes.iter().all(|lane| lane.state != State::Starting);
+    story.terms.last().filter(|term| started && story.leader() == Some(term.who))
 }
 
 /// The leader, if it is in the middle of its third turn, or a later one.

@@ -15,8 +15,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How each request's first line ends.
 const REQUEST: &[u8] = b" HTTP/1.1\r\n";
 
-/// Opens a path in a task of `tasks`, and returns its address. Connections lead `to` where that is known, unless they are
-/// `cut`. `count` is called with the number of requests in each piece of data.
+/// Opens a path in a task of `tasks`, and returns its address. Connections lead `to` where that is known, unless they
+/// are `cut`. `count` takes the number of requests in each piece of data.
 pub(super) async fn open(
     to: watch::Receiver<Option<SocketAddr>>,
     cut: watch::Receiver<bool>,

@@ -80,8 +80,13 @@ pub(super) fn still(view: &View, now: Duration) -> Vec<String> {
         let name = format!("  {:<5}  {:<9.9}", lane.name, lane.state);
         lines.push(format!("{}{}", styled(style, &name), row(lane, now)));
     }
-    for (name, marks) in [("", axis(now)), ("  term", terms(view, now))] {
-        lines.push(styled(DIM, format!("{name:<GUTTER$}{marks}").trim_end()));
+    // A mark each ten seconds, and the terms below their beginnings.
+    let tens = (0..60).map(|ten| (Duration::from_secs(10 * ten), format!("{} s", 10 * ten)));
+    let spans = view.lanes.iter().flat_map(|lane| &lane.spans);
+    let terms = spans.filter_map(|span| Some((instant(now, span.from_ms), span.term?.to_string())));
+    for (name, marks) in [("", tens.collect()), ("  term", terms.collect())] {
+        let line = format!("{name:<GUTTER$}{}", place(now, marks));
+        lines.push(styled(DIM, line.trim_end()));
     }
     lines
 }
@@ -112,20 +117,6 @@ fn row(lane: &Lane, now: Duration) -> String {
         }
     }
     cells.into_iter().map(|(style, sign)| styled(style, &sign.to_string())).collect()
-}
-
-/// A mark each ten seconds.
-fn axis(now: Duration) -> String {
-    let tens = (0..60).map(|tens| 10 * tens);
-    let label = |seconds| if seconds == 0 { "0".to_owned() } else { format!("{seconds} s") };
-    place(now, tens.map(|seconds| (Duration::from_secs(seconds), label(seconds))).collect())
-}
-
-/// The terms below their beginnings.
-fn terms(view: &View, now: Duration) -> String {
-    let spans = view.lanes.iter().flat_map(|lane| &lane.spans);
-    let terms = spans.filter_map(|span| Some((instant(now, span.from_ms), span.term?.to_string())));
-    place(now, terms.collect())
 }
 
 /// Writes texts below their instants: whole where there is room, else their last digits, or nothing.

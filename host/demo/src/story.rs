@@ -126,11 +126,6 @@ pub(super) struct Note {
 }
 
 impl Lane {
-    /// Returns true if it takes part.
-    pub(super) fn is_in(&self) -> bool {
-        matches!(self.state, State::Follows | State::Leads)
-    }
-
     /// Returns true if it is in such a span.
     pub(super) fn is(&self, kind: Kind) -> bool {
         self.spans.iter().any(|(of, _, to)| *of == kind && to.is_none())

@@ -1,7 +1,7 @@
 //! The table at the end.
 
 use super::act::Act;
-use super::picture::{BAD, DIM, GOOD, PLAIN, styled};
+use super::picture::{BAD, DIM, GOOD, styled};
 use super::story::{Story, brief};
 
 pub(super) fn table(story: &Story) -> String {
@@ -13,10 +13,8 @@ pub(super) fn table(story: &Story) -> String {
         lines.push(format!("  {:<12}{name:<8}{:>5}   {how}", term.term, term.turns));
     }
     lines.push(String::new());
-    let fact = |name: &str, value: &str, style, remark: &str| {
-        let (value, remark) = (format!("{value:>7}"), format!("  {remark}"));
-        let line = format!("  {name:<24}{}{}", styled(style, &value), styled(DIM, &remark));
-        line.trim_end().to_owned()
+    let fact = |name: &str, value: &str, remark: &str| {
+        format!("  {name:<24}{value}  {remark}").trim_end().to_owned()
     };
     for (cause, after) in (0..story.terms.len()).filter_map(|term| story.takeover(term)) {
         let waited = "the failover window had to end";
@@ -28,16 +26,17 @@ pub(super) fn table(story: &Story) -> String {
             Act::Partition => ("cut off", waited),
             _ => ("resigned", "it released the lease"),
         };
-        lines.push(fact(&format!("{event}, takeover"), &brief(after), PLAIN, why));
+        let (name, value) = (format!("{event}, takeover"), format!("{:>7}", brief(after)));
+        lines.push(fact(&name, &value, why));
     }
     let cut_off = match story.began - story.succeeded {
         0 => String::new(),
         number => format!("{number} cut off"),
     };
-    lines.push(fact("turns run", &story.began.to_string(), PLAIN, &cut_off));
+    lines.push(fact("turns run", &format!("{:>7}", story.began), &cut_off));
     let (overlapping, judge) = (story.sink.overlapping(), "by the endpoint that they call");
-    let style = if overlapping == 0 { GOOD } else { BAD };
-    lines.push(fact("overlapping turns", &overlapping.to_string(), style, judge));
+    let value = styled(if overlapping == 0 { GOOD } else { BAD }, &format!("{overlapping:>7}"));
+    lines.push(fact("overlapping turns", &value, judge));
     lines.join("\n") + "\n"
 }
 

@@ -35,7 +35,7 @@ fn what_a_newcomer_sees() {
             "  anna   killed   ━━━━●━━━●━✗░░",
             "  ben    follows  ·············",
             "  cleo   follows  ·············",
-            "                  0                   10 s                20 s",
+            "                  0 s                 10 s                20 s",
             "  term            1000",
             "",
             "  ━ leads   ● turn   · follows   ✗ killed   ░ others wait   ■ stopped",
