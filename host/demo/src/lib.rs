@@ -8,7 +8,6 @@ mod act;
 mod link;
 mod page;
 mod picture;
-mod scene;
 mod screen;
 mod sink;
 mod stage;
@@ -18,19 +17,15 @@ mod summary;
 mod tests;
 mod view;
 
-pub use scene::End;
-
 use act::Act;
-use chrono::Utc;
-use scene::{Interrupt, Scene};
 use screen::Screen;
-use stage::Heard;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
-use story::{State, Story};
-use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{Instant, sleep, sleep_until};
+use story::{Lane, Shared, State, Story, Term};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 /// The most that can be told apart at a glance, and have a name.
 const NAMES: [&str; 9] = ["anna", "ben", "cleo", "dora", "emil", "finn", "gina", "hugo", "ida"];
@@ -59,173 +54,169 @@ pub struct Options {
     pub colour: bool,
 }
 
+/// The end of a demo.
+#[derive(Debug)]
+pub enum End {
+    /// It showed what it should, or the reader of standard output is gone.
+    Played,
+    /// It was interrupted before its end.
+    Interrupted,
+    /// It did not show what it should, and why.
+    Failed(String),
+    /// Nothing was shown: a port or a process is missing.
+    NotSetUp(io::Error),
+    /// It broke off: a process or standard output is missing.
+    BrokeOff(io::Error),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::Played,
+            _ => Self::BrokeOff(error),
+        }
+    }
+}
+
 /// Runs a demo to its end, or until `interrupt` completes. The candidates are processes of this
 /// program, which takes the arguments of `tenure run`; none of them is left behind.
 pub async fn demo(options: &Options, interrupt: impl Future<Output = ()> + Send) -> End {
     let names = NAMES.get(..usize::from(options.candidates)).unwrap_or(&NAMES);
-    let (scene, heard) = match Scene::build(names).await {
-        Ok(built) => built,
+    let mut tasks = JoinSet::new();
+    let story = match stage::open(names, &mut tasks).await {
+        Ok(story) => story,
         Err(error) => return End::NotSetUp(error),
     };
     let screen = Screen::new(options.colour, options.page);
-    let interrupt = pin!(interrupt);
-    let end = match options.page {
-        true => page::perform(scene, heard, screen, interrupt).await,
-        false => {
-            let limit = Instant::now() + LIMIT;
-            let mut demo = Demo { scene, heard, screen, interrupt, limit };
-            let end = demo.perform().await;
-            demo.scene.stage.tasks.shutdown().await;
-            end
-        }
+    let (changed, interrupt) = (watch::Sender::new(()), pin!(interrupt));
+    let mut demo = Demo { story, screen, changed, interrupt };
+    let played = match options.page {
+        true => demo.serve(&mut tasks).await,
+        false => timeout(LIMIT, demo.script()).await.unwrap_or_else(|_| {
+            Err(End::Failed(format!("the demo has not ended after {} s", LIMIT.as_secs())))
+        }),
     };
-    match end {
-        Ok(end) => end,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => End::Played,
-        Err(error) => End::BrokeOff(error),
-    }
+    tasks.shutdown().await;
+    demo.close(played).err().unwrap_or(End::Played)
 }
 
-/// A demo in the terminal.
+/// A demo under way.
 struct Demo<'a> {
-    scene: Scene,
-    heard: UnboundedReceiver<Heard>,
+    story: Shared,
     screen: Screen,
-    interrupt: Interrupt<'a>,
-    limit: Instant,
-}
-
-/// Why the script did not come to its end.
-enum Stopped {
-    Interrupted,
-    /// All candidates are gone.
-    Alone,
-    /// This did not happen in time.
-    Late(String),
-    BrokeOff(io::Error),
-}
-
-impl From<io::Error> for Stopped {
-    fn from(error: io::Error) -> Self {
-        Self::BrokeOff(error)
-    }
+    /// Tells the page.
+    changed: watch::Sender<()>,
+    interrupt: Pin<&'a mut (dyn Future<Output = ()> + Send)>,
 }
 
 impl Demo<'_> {
-    async fn perform(&mut self) -> io::Result<End> {
-        let late = match self.play().await {
-            Ok(()) | Err(Stopped::Alone) => None,
-            Err(Stopped::Late(what)) => Some(what),
-            Err(Stopped::BrokeOff(error)) => return Err(error),
-            Err(Stopped::Interrupted) => {
-                self.freeze()?;
-                return Ok(End::Interrupted);
-            }
-        };
-        self.freeze()?;
-        let overlapping = self.scene.stage.sink.overlapping();
-        self.screen.print(&summary::table(&self.scene.story, overlapping))?;
-        let problem = match (late, overlapping, self.scene.story.lost) {
-            (Some(what), ..) => format!("after {} s it still waited for {what}", LIMIT.as_secs()),
-            (None, 0, 0) => {
-                self.screen.print(summary::FAREWELL)?;
-                return Ok(End::Played);
-            }
-            (None, 0, lost) => format!("candidates that ended unasked: {lost}"),
-            (None, turns, _) => format!("turns that overlapped: {turns}"),
-        };
-        Ok(End::Failed(format!("the demo failed: {problem}")))
+    /// Lets people play on the page, until the interrupt.
+    async fn serve(&mut self, tasks: &mut JoinSet<()>) -> Result<(), End> {
+        let url = page::open(&self.story, self.changed.subscribe(), tasks).await?;
+        self.screen
+            .print(&format!("Open {url}\nin a browser on this machine. Ctrl-C ends it.\n\n"))?;
+        while self.frame().await? {}
+        Ok(())
     }
 
-    fn freeze(&mut self) -> io::Result<()> {
-        let now = self.scene.now();
-        self.screen.freeze(&mut self.scene.story, now)
-    }
-
-    /// The script. It waits for what must happen, never for time to pass.
-    async fn play(&mut self) -> Result<(), Stopped> {
-        self.scene.start_all()?;
-        let works = |story: &Story, now| at_work(story, now).filter(|_| all_in(story));
-        let first = self.until("a leader and its first turns", works).await?;
+    /// Plays the script. It waits for what must happen, never for time to pass.
+    async fn script(&mut self) -> Result<(), End> {
+        let first = self.until(at_work).await?;
         self.kill(Act::KillMachine, first).await?;
         // Without supervisors, the death of a process is that of a machine.
-        if self.scene.story.replacement.supervised {
-            let second = self.until("the turns of the next leader", works).await?;
+        if self.story.with(|story, _| story.replacement.supervised) {
+            let second = self.until(at_work).await?;
             self.kill(Act::KillProcess, second).await?;
         }
-        let rests = |story: &Story, _| rests(story).filter(|_| all_in(story));
-        let third = self.until("the turns of the next leader", rests).await?;
-        self.scene.act(Act::Stop, third)?;
-        let rests = |story: &Story, _| self::rests(story).filter(|leader| *leader != third);
-        self.until("the turns of the last leader", rests).await?;
-        let over = "The demo is over. The candidates are asked to stop, the leader last.";
-        self.scene.story.note(self.scene.now(), over.to_owned());
-        for is_leader in [false, true] {
-            for who in 0..self.scene.story.lanes.len() {
-                let Scene { story, stage } = &mut self.scene;
-                if !story.lanes[who].ended && (story.leader() == Some(who)) == is_leader {
-                    story.dismiss(story.at(Utc::now()), who);
-                    stage.act(Act::Stop, who, story.name(who))?;
-                    let ended = |story: &Story, _| story.lanes[who].ended.then_some(());
-                    self.until("the candidates to stop", ended).await?;
-                }
-            }
+        let third = self.until(rests).await?;
+        self.act(Act::Stop, third);
+        let last = self.until(rests).await?;
+        // The leader last, so that no other candidate takes over.
+        let all = self.story.with(|story, _| 0..story.lanes.len());
+        let followers = all.filter(|who| ![third, last].contains(who));
+        for who in followers.chain([last]) {
+            self.act(Act::Stop, who);
+            let ended = |story: &Story, _| story.lanes[who].ended.then_some(());
+            self.until(ended).await?;
         }
         Ok(())
     }
 
+    fn act(&self, act: Act, who: usize) {
+        self.story.with(|story, now| story.act(now, who, act));
+    }
+
     /// Kills a leader, waits for the next one, and starts it again.
-    async fn kill(&mut self, act: Act, who: usize) -> Result<(), Stopped> {
-        self.scene.act(act, who)?;
-        let what = format!("another candidate to take over from {}", self.scene.story.name(who));
+    async fn kill(&mut self, act: Act, who: usize) -> Result<(), End> {
+        self.act(act, who);
         let taken = |story: &Story, _| story.leader().filter(|_| story.lanes[who].ended);
-        self.until(&what, taken).await?;
-        Ok(self.scene.act(Act::Start, who)?)
+        self.until(taken).await?;
+        self.act(Act::Start, who);
+        Ok(())
     }
 
     /// Shows what goes on until `happened` returns something.
     async fn until<T>(
         &mut self,
-        what: &str,
         happened: impl Fn(&Story, Duration) -> Option<T>,
-    ) -> Result<T, Stopped> {
-        loop {
-            let now = self.scene.now();
-            let story = &mut self.scene.story;
-            self.screen.show(story, now)?;
-            if let Some(result) = happened(story, now) {
+    ) -> Result<T, End> {
+        while self.frame().await? {
+            if let Some(result) = self.story.with(|story, now| happened(story, now)) {
                 return Ok(result);
             }
-            if story.lanes.iter().all(|lane| lane.ended) {
-                return Err(Stopped::Alone);
+            let is_lost = |lane: &&Lane| lane.state == State::Lost;
+            let lost =
+                |story: &mut Story, _| story.lanes.iter().find(is_lost).map(|lane| lane.name);
+            if let Some(name) = self.story.with(lost) {
+                return Err(End::Failed(format!("{name} has ended unasked")));
             }
-            tokio::select! {
-                biased;
-                () = &mut self.interrupt => return Err(Stopped::Interrupted),
-                () = sleep_until(self.limit) => return Err(Stopped::Late(what.to_owned())),
-                Some(heard) = self.heard.recv() => self.scene.hear(heard),
-                () = sleep(FRAME) => {}
-            }
+        }
+        Err(End::Interrupted)
+    }
+
+    /// Shows what happens until the next frame. Returns false at the interrupt.
+    async fn frame(&mut self) -> io::Result<bool> {
+        tokio::select! {
+            biased;
+            () = &mut self.interrupt => return Ok(false),
+            () = sleep(FRAME) => {}
+        }
+        self.screen.show(&self.story)?;
+        self.changed.send_replace(());
+        Ok(true)
+    }
+
+    /// Says how it went, and what to do next.
+    fn close(mut self, played: Result<(), End>) -> Result<(), End> {
+        self.screen.freeze(&self.story)?;
+        if matches!(played, Err(End::Interrupted)) {
+            return played;
+        }
+        let table = self.story.with(|story, _| summary::table(story));
+        self.screen.print(&table)?;
+        played?;
+        match self.story.with(|story, _| story.sink.overlapping()) {
+            0 => Ok(self.screen.print(summary::FAREWELL)?),
+            turns => Err(End::Failed(format!("turns that overlapped: {turns}"))),
         }
     }
 }
 
-/// All candidates take part, but for those that have ended.
-fn all_in(story: &Story) -> bool {
-    story.lanes.iter().all(|lane| lane.is_in() || lane.ended)
+/// The term of the leader, if no candidate is still starting.
+fn settled(story: &Story) -> Option<&Term> {
+    let started = story.lanes.iter().all(|lane| lane.state != State::Starting);
+    story.terms.last().filter(|term| started && story.leader() == Some(term.who))
 }
 
 /// The leader, if it is in the middle of its third turn, or a later one.
 fn at_work(story: &Story, now: Duration) -> Option<usize> {
-    let last = story.turns.last().filter(|turn| turn.outcome.is_none())?;
-    let term = story.terms.last().filter(|term| term.term == last.term && term.turns >= TURNS)?;
-    story.leader().filter(|leader| *leader == term.who && now >= last.began + MIDDLE)
+    let term = settled(story).filter(|term| term.turns >= TURNS)?;
+    let turn = story.running(term.who)?;
+    (now >= turn.began + MIDDLE).then_some(term.who)
 }
 
 /// The leader, if it has run enough turns, and runs none.
-fn rests(story: &Story) -> Option<usize> {
-    let term = story.terms.last().filter(|term| term.turns >= LATER_TURNS)?;
-    let works = story.turns.iter().any(|turn| turn.who == term.who && turn.outcome.is_none());
-    let leads = story.lanes[term.who].state == State::Leads;
-    (leads && !works).then_some(term.who)
+fn rests(story: &Story, _: Duration) -> Option<usize> {
+    let term = settled(story).filter(|term| term.turns >= LATER_TURNS)?;
+    story.running(term.who).is_none().then_some(term.who)
 }

@@ -2,14 +2,12 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tenure_server::page::Rate;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy, sink};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 /// After a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -17,61 +15,30 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How each request's first line ends.
 const REQUEST: &[u8] = b" HTTP/1.1\r\n";
 
-/// A path with an address of its own.
-pub(super) struct Link {
-    pub address: SocketAddr,
-    to: watch::Sender<Option<SocketAddr>>,
-    cut: watch::Sender<bool>,
-    began: Instant,
-    requests: Arc<Mutex<Rate>>,
-}
-
-impl Link {
-    /// Passes connections on to `to`, in a task of `tasks`.
-    pub(super) async fn start(to: Option<SocketAddr>, tasks: &mut JoinSet<()>) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let address = listener.local_addr()?;
-        let (to, cut) = (watch::Sender::new(to), watch::Sender::new(false));
-        let (target, cuts, began) = (to.subscribe(), cut.subscribe(), Instant::now());
-        let requests = Arc::<Mutex<Rate>>::default();
-        let counted = requests.clone();
-        let count = move |number| {
-            let mut rate = counted.lock().unwrap_or_else(PoisonError::into_inner);
-            rate.add(began.elapsed(), number);
-        };
-        tasks.spawn(async move {
-            let mut connections = JoinSet::new();
-            loop {
-                tokio::select! {
-                    accepted = listener.accept() => match accepted {
-                        Ok((client, _)) => {
-                            let to = *target.borrow();
-                            connections.spawn(carry(client, to, cuts.clone(), count.clone()));
-                        }
-                        Err(_) => sleep(PAUSE).await,
-                    },
-                    Some(_) = connections.join_next() => {}
+/// Opens a path in a task of `tasks`, and returns its address. Connections lead `to` where that is known, unless they
+/// are `cut`. `count` takes the number of requests in each piece of data.
+pub(super) async fn open(
+    to: watch::Receiver<Option<SocketAddr>>,
+    cut: watch::Receiver<bool>,
+    count: impl Fn(usize) + Clone + Send + Sync + 'static,
+    tasks: &mut JoinSet<()>,
+) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    tasks.spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            match listener.accept().await {
+                Ok((client, _)) => {
+                    let to = *to.borrow();
+                    connections.spawn(carry(client, to, cut.clone(), count.clone()));
                 }
+                Err(_) => sleep(PAUSE).await,
             }
-        });
-        Ok(Self { address, to, cut, began, requests })
-    }
-
-    /// Passes the next connections on to `to`.
-    pub(super) fn lead_to(&self, to: SocketAddr) {
-        self.to.send_replace(Some(to));
-    }
-
-    /// Cuts the path, connections that exist too, or heals it.
-    pub(super) fn set_cut(&self, cut: bool) {
-        self.cut.send_replace(cut);
-    }
-
-    /// Returns the number of requests in the last minute.
-    pub(super) fn requests_per_minute(&self) -> usize {
-        let rate = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        rate.per_minute(self.began.elapsed())
-    }
+            while connections.try_join_next().is_some() {}
+        }
+    });
+    Ok(address)
 }
 
 /// Serves a connection for its whole life.
@@ -109,13 +76,14 @@ async fn pass(
     let up = async {
         let mut buffer = [0; 4096];
         loop {
-            let length = from_client.read(&mut buffer).await?;
-            let Some(read) = buffer.get(..length).filter(|read| !read.is_empty()) else {
+            let read = from_client.read(&mut buffer).await?;
+            if read == 0 {
                 return Ok(());
-            };
+            }
             // Candidates send small requests, each in one piece.
-            count(read.windows(REQUEST.len()).filter(|bytes| *bytes == REQUEST).count());
-            to_server.write_all(read).await?;
+            let bytes = &buffer[..read];
+            count(bytes.windows(REQUEST.len()).filter(|bytes| *bytes == REQUEST).count());
+            to_server.write_all(bytes).await?;
         }
     };
     tokio::select! {
@@ -127,6 +95,8 @@ async fn pass(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::time::timeout;
 
     /// So long nothing is heard where nothing is to be heard.
@@ -156,33 +126,38 @@ mod tests {
     #[tokio::test]
     async fn a_cut_is_silence_and_a_healed_path_needs_new_connections() {
         let mut tasks = JoinSet::new();
-        let to = echo(&mut tasks).await;
-        let link = Link::start(None, &mut tasks).await.unwrap();
-        let mut nobody = TcpStream::connect(link.address).await.unwrap();
+        let echoes = echo(&mut tasks).await;
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counted = requests.clone();
+        let count = move |number| _ = counted.fetch_add(number, Ordering::Relaxed);
+        let (target, cut) = (watch::Sender::new(None), watch::Sender::new(false));
+        let (to, cuts) = (target.subscribe(), cut.subscribe());
+        let address = open(to, cuts, count, &mut tasks).await.unwrap();
+        let mut nobody = TcpStream::connect(address).await.unwrap();
         let gone = hear(&mut nobody, 1).await.unwrap_err();
         assert_eq!(gone.kind(), io::ErrorKind::UnexpectedEof, "nobody is there yet");
-        link.lead_to(to);
-        let mut old = TcpStream::connect(link.address).await.unwrap();
+        target.send_replace(Some(echoes));
+        let mut old = TcpStream::connect(address).await.unwrap();
         old.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
         assert_eq!(hear(&mut old, 18).await.unwrap(), "GET / HTTP/1.1\r\n\r\n");
-        assert_eq!(link.requests_per_minute(), 1);
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
 
-        link.set_cut(true);
-        let mut new = TcpStream::connect(link.address).await.unwrap();
+        cut.send_replace(true);
+        let mut new = TcpStream::connect(address).await.unwrap();
         for stream in [&mut old, &mut new] {
             stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
             let heard = timeout(SILENT, stream.read(&mut [0])).await;
             assert!(heard.is_err(), "neither answered nor closed: {heard:?}");
         }
 
-        link.set_cut(false);
+        cut.send_replace(false);
         for stream in [&mut old, &mut new] {
             let error = hear(stream, 1).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         }
-        let mut next = TcpStream::connect(link.address).await.unwrap();
+        let mut next = TcpStream::connect(address).await.unwrap();
         next.write_all(b"back").await.unwrap();
         assert_eq!(hear(&mut next, 4).await.unwrap(), "back");
-        assert_eq!(link.requests_per_minute(), 1, "the lost ones did not arrive");
+        assert_eq!(requests.load(Ordering::Relaxed), 1, "the lost ones did not arrive");
     }
 }

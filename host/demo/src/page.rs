@@ -5,133 +5,54 @@
 //! page: other pages of the same browser reach this machine too, under other names (`Host`) or under their own
 //! (`Origin`).
 
-use super::act::Act;
-use super::link::Link;
-use super::scene::{End, Interrupt, Scene};
-use super::screen::Screen;
-use super::stage::{ELECTION, Heard};
-use super::summary;
+use super::story::{ELECTION, Shared};
 use super::view::view;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use axum::routing::post;
-use rustls::crypto::ring::default_provider;
 use serde_json::json;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use tenure_server::page::view::{View, WINDOW};
+use std::sync::Arc;
 use tenure_server::page::{Source, answer, router};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
-use tokio::time::sleep;
-
-/// Between two views: as often as leaders give a beat.
-const REFRESH: Duration = Duration::from_millis(500);
-
-/// What is older is forgotten: more than the page shows.
-const MEMORY: Duration = Duration::from_secs(2 * WINDOW.as_secs());
-
-/// Does something to the candidate of that number; else says why not.
-type Do = dyn Fn(usize, Act) -> Result<(), String> + Send + Sync;
+use tokio::task::JoinSet;
 
 /// The buttons, and the permission to press them.
 pub(super) struct Control {
     /// The address of the page.
     pub address: SocketAddr,
     pub token: String,
-    pub names: Vec<&'static str>,
-    pub press: Box<Do>,
+    pub story: Shared,
 }
 
-/// Goes on until a signal.
-pub(super) async fn perform(
-    scene: Scene,
-    mut heard: UnboundedReceiver<Heard>,
-    mut screen: Screen,
-    mut interrupt: Interrupt<'_>,
-) -> io::Result<End> {
-    let names: Vec<_> = scene.story.lanes.iter().map(|lane| lane.name).collect();
-    let scene = Arc::new(Mutex::new(scene));
-    let changed = watch::Sender::new(());
+/// Serves the page in one of the tasks. Returns the address to open.
+pub(super) async fn open(
+    story: &Shared,
+    changed: watch::Receiver<()>,
+    tasks: &mut JoinSet<()>,
+) -> io::Result<String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-    let (address, token) = (listener.local_addr()?, random()?);
-    let (shown, pressed) = (scene.clone(), scene.clone());
-    let source = Source::new(ELECTION, move || lock(&shown).view(), changed.subscribe());
-    let press = Box::new(move |who, act| lock(&pressed).press(who, act));
-    let app = app(Control { address, token: token.clone(), names, press }, source);
-    lock(&scene).stage.tasks.spawn(async move { drop(axum::serve(listener, app).await) });
-    lock(&scene).start_all()?;
+    let address = listener.local_addr()?;
+    // 128 random bits.
+    let random = || getrandom::u64().map_err(io::Error::other);
+    let token = format!("{:016x}{:016x}", random()?, random()?);
     // Behind the `#`, so that the token is never sent, not even as the address that a user came from. Only the
     // page's own script reads it.
-    screen.print(&format!(
-        "Open http://{address}/#token={token}\nin a browser on this machine. Ctrl-C ends it.\n\n"
-    ))?;
-    let shown = loop {
-        let news = tokio::select! {
-            biased;
-            () = &mut interrupt => break Ok(()),
-            heard = heard.recv() => heard,
-            () = sleep(REFRESH) => None,
-        };
-        let shown = lock(&scene).goes_on(news, &mut screen);
-        changed.send_replace(());
-        if shown.is_err() {
-            break shown;
-        }
-    };
-    let mut tasks = std::mem::take(&mut lock(&scene).stage.tasks);
-    tasks.shutdown().await;
-    shown?;
-    let Scene { stage, story } = &*lock(&scene);
-    let overlapping = stage.sink.overlapping();
-    screen.print(&summary::table(story, overlapping))?;
-    Ok(match overlapping {
-        0 => End::Played,
-        turns => End::Failed(format!("turns that overlapped: {turns}")),
-    })
-}
-
-impl Scene {
-    fn press(&mut self, who: usize, act: Act) -> Result<(), String> {
-        match self.story.possible(who, self.now()).contains(&act) {
-            true => self.act(act, who).map_err(|error| error.to_string()),
-            false => Err("that is not possible at the moment".to_owned()),
-        }
-    }
-
-    fn goes_on(&mut self, news: Option<Heard>, screen: &mut Screen) -> io::Result<()> {
-        news.into_iter().for_each(|heard| self.hear(heard));
-        while self.stage.tasks.try_join_next().is_some() {}
-        let now = self.now();
-        self.story.forget(now.saturating_sub(MEMORY));
-        screen.show(&mut self.story, now)
-    }
-
-    fn view(&self) -> View {
-        let requests: Vec<_> = self.stage.links.iter().map(Link::requests_per_minute).collect();
-        view(&self.story, self.now(), self.stage.sink.overlapping(), &requests)
-    }
-}
-
-fn lock(scene: &Mutex<Scene>) -> MutexGuard<'_, Scene> {
-    scene.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// 128 random bits.
-fn random() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    let filled = default_provider().secure_random.fill(&mut bytes);
-    filled.map_err(|_| io::Error::other("the system provides no random numbers"))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    let url = format!("http://{address}/#token={token}");
+    let app = app(Control { address, token, story: story.clone() }, changed);
+    tasks.spawn(async move { drop(axum::serve(listener, app).await) });
+    Ok(url)
 }
 
 /// The page, and its buttons.
-pub(super) fn app(control: Control, source: Source) -> Router {
+pub(super) fn app(control: Control, changed: watch::Receiver<()>) -> Router {
+    let story = control.story.clone();
+    let view = move || story.with(|story, now| view(story, now));
+    let source = Source::new(ELECTION, view, changed);
     Router::new()
         .route("/candidates/{name}/{act}", post(click))
         .with_state(Arc::new(control))
@@ -143,21 +64,22 @@ async fn click(
     Path((name, act)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response<Body> {
+    let refuse = |status, why: &str| answer(status, &json!({ "error": why }));
     if let Err(why) = control.admits(&headers) {
         return refuse(StatusCode::FORBIDDEN, why);
     }
-    let who = control.names.iter().position(|known| *known == name);
-    let (Some(who), Some(act)) = (who, Act::read(&act)) else {
-        return refuse(StatusCode::NOT_FOUND, "there is no such candidate, or no such action");
-    };
-    match (control.press)(who, act) {
-        Ok(()) => answer(StatusCode::OK, &json!({ "done": act.name() })),
-        Err(why) => refuse(StatusCode::CONFLICT, &why),
-    }
-}
-
-fn refuse(status: StatusCode, why: &str) -> Response<Body> {
-    answer(status, &json!({ "error": why }))
+    control.story.with(|story, now| {
+        let Some(who) = story.lanes.iter().position(|lane| lane.name == name) else {
+            return refuse(StatusCode::NOT_FOUND, "there is no such candidate");
+        };
+        match story.possible(who, now).into_iter().find(|possible| possible.name() == act) {
+            Some(possible) => {
+                story.act(now, who, possible);
+                answer(StatusCode::OK, &json!({ "done": act }))
+            }
+            None => refuse(StatusCode::CONFLICT, "that is not possible at the moment"),
+        }
+    })
 }
 
 impl Control {

@@ -1,10 +1,9 @@
 //! Shows the story in the terminal: as a picture that moves where there is room for one, else line by line.
 
 use super::picture::{self, BOLD, DIM, WARM, styled};
-use super::story::Story;
+use super::story::Shared;
 use super::view::view;
 use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
 
 const HIDE_CURSOR: &str = "\x1b[?25l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
@@ -16,7 +15,6 @@ pub(super) struct Screen {
     colour: bool,
     /// True while there is a picture.
     live: bool,
-    size: picture::Size,
     /// The picture on the screen.
     drawn: Vec<String>,
 }
@@ -31,40 +29,41 @@ impl Screen {
             out,
             colour: is_terminal && wanted,
             live: is_terminal && !dumb && !page && knows_unicode(),
-            size: (0, 0),
             drawn: Vec::new(),
         }
     }
 
-    pub(super) fn show(&mut self, story: &mut Story, now: Duration) -> io::Result<()> {
+    pub(super) fn show(&mut self, story: &Shared) -> io::Result<()> {
         if self.live {
-            let size = size();
-            if let Some(lines) = picture::moving(&view(story, now, 0, &[]), now, size) {
-                return self.draw(lines, size);
+            let (columns, rows) = size();
+            let lines = story.with(|story, now| picture::moving(&view(story, now), now, rows));
+            if columns >= picture::WIDTH && lines.len() < rows {
+                return self.draw(lines);
             }
             self.leave()?;
         }
-        for note in std::mem::take(&mut story.unsaid) {
-            let style = if note.is_problem { WARM } else { BOLD };
-            let clock = styled(DIM, &format!("{:>5.1} s  ", note.at.as_secs_f64()));
-            self.print(&format!("{clock}{}\n", styled(style, &note.text)))?;
-        }
-        Ok(())
+        let mut news = String::new();
+        story.with(|story, _| {
+            for note in story.notes.iter_mut().filter(|note| !note.printed) {
+                note.printed = true;
+                let style = if note.is_problem { WARM } else { BOLD };
+                let clock = styled(DIM, &format!("{:>5.1} s  ", note.at.as_secs_f64()));
+                news += &format!("{clock}{}\n", styled(style, &note.text));
+            }
+        });
+        self.print(&news)
     }
 
     /// Leaves the picture as it is now, for good.
-    pub(super) fn freeze(&mut self, story: &mut Story, now: Duration) -> io::Result<()> {
-        self.show(story, now)?;
-        let size = self.size;
-        if self.live
-            && let Some(lines) = picture::still(&view(story, now, 0, &[]), now, size)
-        {
-            self.draw(lines, size)?;
+    pub(super) fn freeze(&mut self, story: &Shared) -> io::Result<()> {
+        self.show(story)?;
+        if self.live {
+            self.draw(story.with(|story, now| picture::still(&view(story, now), now)))?;
         }
         self.leave()
     }
 
-    /// Writes text that stays.
+    /// Writes text in one piece, so that no half of a frame is ever seen.
     pub(super) fn print(&mut self, text: &str) -> io::Result<()> {
         let text = if self.colour { text.to_owned() } else { plain(text) };
         self.out.write_all(text.as_bytes())?;
@@ -73,27 +72,22 @@ impl Screen {
 
     fn leave(&mut self) -> io::Result<()> {
         match std::mem::take(&mut self.live) {
-            true => self.out.write_all(SHOW_CURSOR.as_bytes()).and_then(|()| self.out.flush()),
+            true => self.print(SHOW_CURSOR),
             false => Ok(()),
         }
     }
 
-    fn draw(&mut self, lines: Vec<String>, size: picture::Size) -> io::Result<()> {
-        if lines == self.drawn && size == self.size {
+    fn draw(&mut self, lines: Vec<String>) -> io::Result<()> {
+        if lines == self.drawn {
             return Ok(());
         }
-        // A terminal of another size has moved the lines.
         let up = match self.drawn.len() {
             0 => String::new(),
-            _ if size != self.size => "\x1b[2J\x1b[H".to_owned(),
             rows => format!("\r\x1b[{rows}A"),
         };
         let text: String = lines.iter().map(|line| format!("{line}{CLEAR_RIGHT}\n")).collect();
-        let text = if self.colour { text } else { plain(&text) + CLEAR_BELOW };
-        (self.drawn, self.size) = (lines, size);
-        // In one piece, so that no half of a frame is ever seen.
-        self.out.write_all(format!("{HIDE_CURSOR}{up}{text}{CLEAR_BELOW}").as_bytes())?;
-        self.out.flush()
+        self.drawn = lines;
+        self.print(&format!("{HIDE_CURSOR}{up}{text}{CLEAR_BELOW}"))
     }
 }
 
@@ -117,23 +111,18 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 /// Columns and rows of the terminal.
-#[cfg(unix)]
-fn size() -> picture::Size {
-    let size = rustix::termios::tcgetwinsize(io::stdout());
-    size.map_or((0, 0), |size| (size.ws_col.into(), size.ws_row.into()))
-}
-
-#[cfg(not(unix))]
-fn size() -> picture::Size {
+fn size() -> (usize, usize) {
+    #[cfg(unix)]
+    if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout()) {
+        return (size.ws_col.into(), size.ws_row.into());
+    }
     (0, 0)
 }
 
 /// Returns true unless the locale names another encoding. Containers have none, and their terminals know Unicode.
 fn knows_unicode() -> bool {
-    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
-    locale.is_none_or(|locale| {
-        let locale = locale.to_ascii_lowercase();
-        locale.contains("utf-8") || locale.contains("utf8")
-    })
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let locale = names.into_iter().filter_map(|name| std::env::var(name).ok());
+    let mut locale = locale.filter(|locale| !locale.is_empty());
+    locale.next().is_none_or(|locale| locale.to_lowercase().replace('-', "").contains("utf8"))
 }

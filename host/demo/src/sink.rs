@@ -21,14 +21,12 @@ pub(super) struct Sink(Arc<Mutex<Seen>>);
 
 #[derive(Default)]
 struct Seen {
-    running: usize,
+    /// Shared by the turns under way: each ends when its work is done, or its sender is gone.
+    running: Arc<()>,
     highest_term: u64,
     newest_slot: String,
     overlapping: usize,
 }
-
-/// Work under way. Ends when it is dropped: done, or its sender is gone.
-struct Work(Sink);
 
 impl Sink {
     /// Listens on a free port of this machine, in a task of `tasks`.
@@ -47,24 +45,18 @@ impl Sink {
         self.lock().overlapping
     }
 
-    fn begin(&self, term: u64, slot: String) -> Work {
+    fn begin(&self, term: u64, slot: String) -> Arc<()> {
         let mut seen = self.lock();
-        let is_fair = seen.running == 0 && term >= seen.highest_term && slot > seen.newest_slot;
+        let is_alone = Arc::strong_count(&seen.running) == 1;
+        let is_fair = is_alone && term >= seen.highest_term && slot > seen.newest_slot;
         seen.overlapping += usize::from(!is_fair);
-        seen.running += 1;
         seen.highest_term = seen.highest_term.max(term);
         seen.newest_slot = slot.max(std::mem::take(&mut seen.newest_slot));
-        Work(self.clone())
+        seen.running.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        self.0.lock().running -= 1;
     }
 }
 

@@ -1,32 +1,69 @@
 //! The events so far: what was done to the candidates, and what they reported. All times count from the start.
 
 use super::act::Act;
-use super::stage::{Event, Heard, What};
+use super::sink::Sink;
 use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure::status::Replacement;
-use tenure_server::page::view::Kind;
+use tenure_server::page::Rate;
+use tenure_server::page::view::{Kind, WINDOW};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 
-/// The most notes and terms that are kept.
+/// The election that the candidates contend for.
+pub(super) const ELECTION: &str = "demo/report";
+
+/// The outcome of a turn that is not over.
+const RUNNING: &str = "running";
+
+/// The most turns, terms and notes that are kept: more than the page shows.
 const KEPT: usize = 200;
 
-#[derive(Debug)]
+/// The story in the hands of the candidates, who tell it, and of those who show it.
+#[derive(Clone)]
+pub(super) struct Shared(Arc<Mutex<Story>>);
+
+impl Shared {
+    pub(super) fn new(story: Story) -> Self {
+        Self(Arc::new(Mutex::new(story)))
+    }
+
+    /// Goes on with the story, at the time since its start.
+    pub(super) fn with<T>(&self, tell: impl FnOnce(&mut Story, Duration) -> T) -> T {
+        let mut story = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = story.at(Utc::now());
+        tell(&mut story, now)
+    }
+}
+
 pub(super) struct Story {
     origin: DateTime<Utc>,
     pub replacement: Replacement,
+    /// The judge of the turns.
+    pub sink: Sink,
     pub lanes: Vec<Lane>,
     pub turns: Vec<Turn>,
     pub terms: Vec<Term>,
     pub notes: Vec<Note>,
-    /// Notes that were not printed yet.
-    pub unsaid: Vec<Note>,
-    /// Candidates that ended unasked.
-    pub lost: usize,
     /// Turns that began, and turns that succeeded.
     pub began: usize,
     pub succeeded: usize,
-    /// Why another candidate must take over now, and since when.
-    vacancy: Option<(Act, Duration)>,
+}
+
+/// An event of a candidate's log, as far as the demo uses it.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub(super) enum Event {
+    Following,
+    Note { detail: String },
+    Elected { term: u64, valid_for_ms: u64 },
+    Renewed { term: u64 },
+    TurnStarted { term: u64, slot: String },
+    TurnEnded { term: u64, slot: String, outcome: String, detail: Option<String> },
+    StoodDown { term: u64, reason: String },
+    Problem { class: String, detail: String },
 }
 
 /// The state of a candidate.
@@ -36,112 +73,112 @@ pub(super) enum State {
     Follows,
     Leads,
     Killed,
-    Stopping,
+    /// It was asked to stop.
     Stopped,
+    /// It ended unasked.
     Lost,
 }
 
 /// One candidate.
-#[derive(Debug)]
 pub(super) struct Lane {
     pub name: &'static str,
     pub state: State,
     /// Its process has ended.
     pub ended: bool,
-    pub frozen: bool,
-    pub cut_off: bool,
-    /// It was asked to resign.
-    resigns: bool,
-    /// When it was no leader: what it was, from when to when.
+    /// When it followed, was gone, frozen or cut off, from when to when.
     pub spans: Vec<(Kind, Duration, Option<Duration>)>,
+    pub requests: Rate,
+    /// Tells its task what is done to it.
+    pub acts: UnboundedSender<Act>,
+    /// Cuts its network paths.
+    pub cut: watch::Sender<bool>,
 }
 
 /// A turn, by the log of the candidate that ran it.
-#[derive(Debug)]
 pub(super) struct Turn {
     pub who: usize,
-    pub term: u64,
     pub slot: String,
     pub began: Duration,
-    /// None while it runs.
-    pub outcome: Option<String>,
+    /// As the log names it, or `RUNNING`.
+    pub outcome: String,
 }
 
 /// A term, and its leader.
-#[derive(Debug)]
 pub(super) struct Term {
     pub who: usize,
     pub term: u64,
     pub since: Duration,
     /// How long the leader may act after a beat.
     pub acts: Duration,
-    /// The newest beat that it can have given; none while it gives them.
-    last_beat: Option<Duration>,
-    pub takeover: Option<Takeover>,
+    /// The reason why another candidate must take over, and its time.
+    pub fault: Option<(Act, Duration)>,
     /// When, and how in words.
     pub ended: Option<(Duration, String)>,
-    /// The lease was given back: no other candidate has to wait.
-    released: bool,
     pub turns: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Takeover {
-    pub cause: Act,
-    pub after: Duration,
-}
-
 /// A sentence for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Note {
     pub at: Duration,
     pub is_problem: bool,
     pub text: String,
+    pub printed: bool,
 }
 
 impl Lane {
-    /// Returns true if it takes part.
-    pub(super) fn is_in(&self) -> bool {
-        matches!(self.state, State::Follows | State::Leads)
+    /// Returns true if it is in such a span.
+    pub(super) fn is(&self, kind: Kind) -> bool {
+        self.spans.iter().any(|(of, _, to)| *of == kind && to.is_none())
     }
 
     fn may_end(&self) -> bool {
-        matches!(self.state, State::Killed | State::Stopping)
+        matches!(self.state, State::Killed | State::Stopped)
+    }
+
+    fn is_hindered(&self) -> bool {
+        self.is(Kind::Frozen) || self.is(Kind::CutOff)
     }
 
     fn enter(&mut self, at: Duration, state: State) {
-        if self.state == state {
-            return;
-        }
-        let kind = match state {
-            State::Follows => Some(Kind::Follows),
-            State::Killed | State::Stopped | State::Lost => Some(Kind::Gone),
-            State::Starting | State::Leads | State::Stopping => None,
-        };
-        self.close(at, Kind::Follows);
-        self.close(at, Kind::Gone);
-        self.spans.extend(kind.map(|kind| (kind, at, None)));
         self.state = state;
+        self.set(at, Kind::Follows, state == State::Follows);
+        self.set(at, Kind::Gone, self.may_end() || state == State::Lost);
     }
 
-    fn close(&mut self, at: Duration, kind: Kind) {
-        for (of, _, to) in &mut self.spans {
-            if *of == kind && to.is_none() {
-                *to = Some(at);
+    /// Begins or ends such a span, unless that is so already.
+    fn set(&mut self, at: Duration, kind: Kind, is: bool) {
+        let open = self.spans.iter_mut().find(|(of, _, to)| *of == kind && to.is_none());
+        match open {
+            Some((_, _, to)) if !is => *to = Some(at),
+            None if is => {
+                // What is older is no longer in sight.
+                self.spans.retain(|(_, _, to)| to.is_none_or(|to| to + WINDOW >= at));
+                self.spans.push((kind, at, None));
             }
+            _ => {}
         }
     }
 }
 
 impl Term {
-    /// Returns until when the leader may act, as far as is known at `now`.
-    pub(super) fn valid_until(&self, now: Duration) -> Duration {
-        self.last_beat.unwrap_or(now) + self.acts
+    /// Since when the leader gives no beats, though it holds the lease.
+    fn silent_since(&self) -> Option<Duration> {
+        let silent = |act| matches!(act, Act::KillMachine | Act::Freeze | Act::Partition);
+        self.fault.filter(|(act, _)| silent(*act)).map(|(_, since)| since)
     }
 
-    /// Returns until when the leader keeps the others out with such a promise, unless it gave the lease back.
+    /// Returns until when the leader may act, as far as is known at `now`.
+    pub(super) fn valid_until(&self, now: Duration) -> Duration {
+        self.silent_since().unwrap_or(now) + self.acts
+    }
+
+    /// Returns until when the leader keeps the others out with such a promise, unless it gives the lease back.
     pub(super) fn waits_until(&self, promise: Duration) -> Option<Duration> {
-        self.last_beat.filter(|_| !self.released).map(|beat| beat + promise)
+        self.silent_since().map(|since| since + promise)
+    }
+
+    fn end(&mut self, at: Duration, how: &str) {
+        self.ended.get_or_insert_with(|| (at, how.to_owned()));
     }
 }
 
@@ -154,46 +191,32 @@ pub(super) fn brief(span: Duration) -> String {
 }
 
 impl Story {
-    pub(super) fn new(
-        origin: DateTime<Utc>,
-        names: &[&'static str],
-        replacement: Replacement,
-    ) -> Self {
+    pub(super) fn new(names: &[&'static str], replacement: Replacement, sink: Sink) -> Self {
         let lane = |name: &&'static str| Lane {
             name,
             state: State::Starting,
             ended: true,
-            frozen: false,
-            cut_off: false,
-            resigns: false,
             spans: Vec::new(),
+            requests: Rate::default(),
+            acts: unbounded_channel().0,
+            cut: watch::Sender::new(false),
         };
-        let mut story = Self {
-            origin,
+        Self {
+            origin: Utc::now(),
             replacement,
+            sink,
             lanes: names.iter().map(lane).collect(),
             turns: Vec::new(),
             terms: Vec::new(),
             notes: Vec::new(),
-            unsaid: Vec::new(),
-            lost: 0,
             began: 0,
             succeeded: 0,
-            vacancy: None,
-        };
-        let count = names.len();
-        let text = format!("{count} candidates start. The first one that gets the lease leads.");
-        story.note(Duration::ZERO, text);
-        story
+        }
     }
 
     /// Returns the time since the start.
     pub(super) fn at(&self, time: DateTime<Utc>) -> Duration {
         (time - self.origin).to_std().unwrap_or_default()
-    }
-
-    pub(super) fn name(&self, who: usize) -> &'static str {
-        self.lanes[who].name
     }
 
     /// The candidate that leads by its own log.
@@ -207,6 +230,17 @@ impl Story {
         (last.ended.is_none() && now < last.valid_until(now)).then_some(last.who)
     }
 
+    /// The turn that a candidate runs.
+    pub(super) fn running(&self, who: usize) -> Option<&Turn> {
+        self.turns.iter().find(|turn| turn.who == who && turn.outcome == RUNNING)
+    }
+
+    /// Returns why another candidate took over in the term of that index, and how soon.
+    pub(super) fn takeover(&self, term: usize) -> Option<(Act, Duration)> {
+        let (cause, since) = self.terms.get(term.checked_sub(1)?)?.fault?;
+        Some((cause, self.terms.get(term)?.since.saturating_sub(since)))
+    }
+
     /// How long after its newest beat a leader has stopped, as it promises.
     pub(super) fn promise(&self) -> Duration {
         self.replacement.promise.unwrap_or(self.replacement.lease)
@@ -215,8 +249,9 @@ impl Story {
     /// Returns what can be done to a candidate on the page.
     pub(super) fn possible(&self, who: usize, now: Duration) -> Vec<Act> {
         let lane = &self.lanes[who];
+        let (frozen, cut_off) = (lane.is(Kind::Frozen), lane.is(Kind::CutOff));
         let runs = !lane.ended && lane.state != State::Killed;
-        let moves = runs && !lane.frozen;
+        let moves = runs && !frozen;
         let all = [
             (Act::KillMachine, runs),
             // A frozen supervisor sees nothing.
@@ -224,127 +259,58 @@ impl Story {
             (Act::Start, lane.ended),
             // Elsewhere only the supervisor would stand still.
             (Act::Freeze, moves && cfg!(target_os = "linux")),
-            (Act::Thaw, runs && lane.frozen),
-            (Act::Partition, !lane.cut_off),
-            (Act::Heal, lane.cut_off),
-            (Act::Resign, moves && !lane.cut_off && self.holder(now) == Some(who)),
+            (Act::Thaw, runs && frozen),
+            (Act::Partition, !cut_off),
+            (Act::Heal, cut_off),
+            (Act::Resign, moves && !cut_off && self.holder(now) == Some(who)),
         ];
         all.into_iter().filter(|(_, possible)| *possible).map(|(act, _)| act).collect()
     }
 
-    /// Notes what is done to a candidate.
+    /// Does something to a candidate.
     pub(super) fn act(&mut self, now: Duration, who: usize, act: Act) {
-        let works = self.turns.iter().any(|turn| turn.who == who && turn.outcome.is_none());
-        let during = if works { " in the middle of a turn" } else { "" };
-        let ends = !matches!(act, Act::Start | Act::Thaw | Act::Heal | Act::Resign);
-        let leads = ends && self.vacate(now, who, act);
-        let so = |leads_so| if leads { leads_so } else { "It only followed: nothing changes." };
+        // Its task is gone when the demo is over.
+        let _ = self.lanes[who].acts.send(act);
+        let leads = self.holder(now) == Some(who);
+        let during = self.running(who).map_or("", |_| " in the middle of a turn");
         let lane = &mut self.lanes[who];
         let name = lane.name;
-        let text = match act {
+        if let Some(term) = self.terms.last_mut().filter(|last| last.who == who) {
+            // The first cause counts: a frozen leader that is then killed was lost when it froze.
+            if leads && act.effect().is_some() && !lane.is_hindered() {
+                term.fault = Some((act, now));
+            }
+            match act {
+                Act::KillMachine => term.end(now, "its machine died"),
+                Act::KillProcess => term.end(now, "its process died"),
+                _ => {}
+            }
+        }
+        match act {
             Act::Start => {
                 lane.enter(now, State::Starting);
                 lane.ended = false;
-                if self.terms.is_empty() {
-                    return;
-                }
-                format!("{name} is started again, and follows from now on.")
             }
-            Act::KillMachine => {
-                lane.enter(now, State::Killed);
-                let so = so("The others wait until its promise is over.");
-                format!("The machine of {name} dies{during} (SIGKILL to all of it). {so}")
+            Act::KillMachine | Act::KillProcess => lane.enter(now, State::Killed),
+            Act::Stop => lane.enter(now, State::Stopped),
+            Act::Freeze | Act::Thaw => lane.set(now, Kind::Frozen, act == Act::Freeze),
+            Act::Partition | Act::Heal => {
+                lane.cut.send_replace(act == Act::Partition);
+                lane.set(now, Kind::CutOff, act == Act::Partition);
             }
-            Act::KillProcess => {
-                lane.enter(now, State::Killed);
-                let so = so("Its supervisor sees that, and releases the lease.");
-                format!("The process of {name} dies{during} (SIGKILL). {so}")
-            }
-            Act::Stop => {
-                lane.enter(now, State::Stopping);
-                format!(
-                    "{name} is asked to stop (SIGTERM). It ends its work, then releases the lease: no candidate has to \
-                     wait until it expires."
-                )
-            }
-            Act::Freeze => {
-                lane.frozen = true;
-                lane.spans.push((Kind::Frozen, now, None));
-                let so = so("It cannot see its validity end. Thawed, its work is stopped first.");
-                format!("{name} is frozen (SIGSTOP). {so}")
-            }
-            Act::Partition => {
-                lane.cut_off = true;
-                lane.spans.push((Kind::CutOff, now, None));
-                let so = so("It cannot renew, and stops its work before another one may lead.");
-                format!("{name} can no longer reach the store. {so}")
-            }
-            Act::Thaw | Act::Heal => {
-                self.free(now, who, act);
-                let goes_on = "goes on (SIGCONT)";
-                let reaches = "can reach the store again";
-                format!("{name} {}.", if act == Act::Thaw { goes_on } else { reaches })
-            }
-            Act::Resign => {
-                lane.resigns = true;
-                format!("{name} is asked to resign.")
-            }
+            Act::Resign => {}
+        }
+        let effect = match act.effect() {
+            Some(effect) if leads => effect,
+            Some(_) => "It only followed: nothing changes.",
+            None => "",
         };
-        match act {
-            Act::KillMachine => self.end(now, |term| term.who == who, "its machine died", false),
-            Act::KillProcess => self.end(now, |term| term.who == who, "its process died", true),
-            _ => {}
-        }
-        self.note(now, text);
+        let text = format!("{} {effect}", act.sentence(name, during));
+        self.note(now, text.trim_end().to_owned());
     }
 
-    /// The demo is over for a candidate.
-    pub(super) fn dismiss(&mut self, now: Duration, who: usize) {
-        self.lanes[who].enter(now, State::Stopping);
-    }
-
-    /// Another candidate must take over if this one leads. Returns true if it does.
-    fn vacate(&mut self, now: Duration, who: usize, cause: Act) -> bool {
-        let leads = self.holder(now) == Some(who);
-        // The first cause counts: a frozen leader that is then killed was lost when it froze.
-        if let Some(last @ Term { last_beat: None, .. }) = self.terms.last_mut().filter(|_| leads) {
-            self.vacancy = Some((cause, now));
-            last.last_beat = Some(now).filter(|_| cause != Act::Stop);
-        }
-        leads
-    }
-
-    /// A leader that is hindered no longer, and whose time is not over, gives beats again.
-    fn free(&mut self, now: Duration, who: usize, act: Act) {
-        let leads = self.holder(now) == Some(who);
-        let lane = &mut self.lanes[who];
-        let (flag, kind) = match act {
-            Act::Thaw => (&mut lane.frozen, Kind::Frozen),
-            _ => (&mut lane.cut_off, Kind::CutOff),
-        };
-        *flag = false;
-        lane.close(now, kind);
-        let is_free = leads && !lane.frozen && !lane.cut_off;
-        if let Some(last) = self.terms.last_mut().filter(|_| is_free) {
-            last.last_beat = None;
-        }
-    }
-
-    /// Takes what a candidate said or did.
-    pub(super) fn hear(&mut self, Heard { who, at, what }: Heard) {
-        let (at, name) = (self.at(at), self.name(who));
-        match what {
-            What::Event(event) => self.event(who, at, event),
-            What::Words(words) => self.problem(at, format!("{name} says: {words}")),
-            What::Ended(how) => self.process_ended(who, at, &how),
-            What::NotResigned(why) => {
-                self.lanes[who].resigns = false;
-                self.problem(at, format!("{name} does not resign: {why}"));
-            }
-        }
-    }
-
-    fn event(&mut self, who: usize, at: Duration, event: Event) {
+    /// Takes an event of a candidate's log.
+    pub(super) fn event(&mut self, who: usize, at: Duration, event: Event) {
         let lane = &mut self.lanes[who];
         let (name, may_end) = (lane.name, lane.may_end());
         match event {
@@ -362,20 +328,19 @@ impl Story {
                 if let Some(of) = self.terms.iter_mut().rfind(|of| of.term == term) {
                     of.turns += 1;
                 }
-                self.turns.push(Turn { who, term, slot, began: at, outcome: None });
+                let outcome = RUNNING.to_owned();
+                keep(&mut self.turns, Turn { who, slot, began: at, outcome });
             }
-            Event::TurnEnded { term, slot, outcome, detail } => {
-                match outcome.as_str() {
-                    "succeeded" => self.succeeded += 1,
-                    _ => {
-                        let detail = detail.map(|text| format!(": {text}")).unwrap_or_default();
-                        let time = slot.split_once('T').map_or(&*slot, |(_, time)| time);
-                        self.problem(at, format!("{name}: the turn of {time} {outcome}{detail}"));
-                    }
-                }
-                let is_it = |turn: &&mut Turn| turn.term == term && turn.slot == slot;
+            Event::TurnEnded { slot, outcome, detail, .. } => {
+                let is_it = |turn: &&mut Turn| turn.who == who && turn.slot == slot;
                 if let Some(turn) = self.turns.iter_mut().rfind(is_it) {
-                    turn.outcome = Some(outcome);
+                    turn.outcome.clone_from(&outcome);
+                }
+                if outcome == "succeeded" {
+                    self.succeeded += 1;
+                } else {
+                    let detail = detail.map(|text| format!(": {text}")).unwrap_or_default();
+                    self.problem(at, format!("{name}: the turn of {slot} {outcome}{detail}"));
                 }
             }
             Event::StoodDown { term, reason } => self.stood_down(who, at, term, &reason),
@@ -384,133 +349,93 @@ impl Story {
             Event::Problem { class, detail } => {
                 self.problem(at, format!("{name}: {class}: {detail}"));
             }
-            Event::Following | Event::Note { .. } | Event::Other => {}
+            Event::Following | Event::Note { .. } => {}
         }
     }
 
     /// The leader of that term still leads: it was not hindered for long enough.
     fn goes_on(&mut self, at: Duration, term: u64) {
-        let leads =
-            self.terms.last().is_some_and(|last| last.term == term && last.last_beat.is_none());
-        let is_over = |(cause, since)| matches!(cause, Act::Freeze | Act::Partition) && since < at;
-        if leads && self.vacancy.is_some_and(is_over) {
-            self.vacancy = None;
+        if let Some(last) = self.terms.last_mut().filter(|last| last.term == term)
+            && let Some((Act::Freeze | Act::Partition, since)) = last.fault
+            && since < at
+            && !self.lanes[last.who].is_hindered()
+        {
+            last.fault = None;
         }
     }
 
     fn elected(&mut self, who: usize, at: Duration, term: u64, acts: Duration) {
-        let name = self.name(who);
-        let takeover = self.vacancy.take();
-        let takeover =
-            takeover.map(|(cause, since)| Takeover { cause, after: at.saturating_sub(since) });
-        let text = match takeover {
-            Some(Takeover { cause, after }) => {
+        let name = self.lanes[who].name;
+        if let Some(last) = self.terms.last_mut() {
+            last.end(at, "validity ended");
+        }
+        let new = Term { who, term, since: at, acts, fault: None, ended: None, turns: 0 };
+        keep(&mut self.terms, new);
+        let text = match self.takeover(self.terms.len() - 1) {
+            Some((cause, after)) => {
                 let (after, cause) = (brief(after), cause.cause());
                 format!("{name} takes over {after} {cause}, with a higher term: {term}.")
             }
             None => format!("{name} leads, with term {term}. Only {name} runs the turns."),
         };
         self.note(at, text);
-        self.end(at, |_| true, how_it_ended("validity-ended"), false);
-        self.terms.push(Term {
-            who,
-            term,
-            since: at,
-            acts,
-            last_beat: None,
-            takeover,
-            ended: None,
-            released: false,
-            turns: 0,
-        });
     }
 
     fn stood_down(&mut self, who: usize, at: Duration, term: u64, reason: &str) {
-        let is_followed = self.terms.last().is_some_and(|last| last.who != who);
         let lane = &mut self.lanes[who];
         let (name, asked) = (lane.name, lane.may_end());
-        let how = if asked { "stopped" } else { how_it_ended(reason) };
-        let hindered = matches!(self.vacancy, Some((Act::Freeze | Act::Partition, _)));
-        if !asked {
-            lane.enter(at, State::Follows);
-            if std::mem::take(&mut lane.resigns) {
-                self.vacancy = Some((Act::Resign, at));
-                self.note(at, format!("{name} has given the lease back."));
-            } else if hindered || lane.cut_off || is_followed {
-                self.note(at, format!("{name} no longer leads: its validity has ended."));
-            } else {
-                self.problem(at, format!("{name} no longer leads, though unasked: {how}."));
+        let how = if asked { "stopped".to_owned() } else { reason.replace('-', " ") };
+        let mut fault = None;
+        if let Some(of) = self.terms.iter_mut().rfind(|of| of.term == term) {
+            if !asked && ["resigned", "handed-over"].contains(&reason) {
+                of.fault = Some((Act::Resign, at));
             }
+            of.end(at, &how);
+            fault = of.fault;
         }
-        let released = asked || ["left", "resigned", "handed-over"].contains(&reason);
-        self.end(at, |of| of.term == term, how, released);
+        if asked {
+            return;
+        }
+        lane.enter(at, State::Follows);
+        match fault {
+            Some((Act::Resign, _)) => self.note(at, format!("{name} has given the lease back.")),
+            Some(_) => self.note(at, format!("{name} no longer leads: its validity has ended.")),
+            None => self.problem(at, format!("{name} no longer leads, though unasked: {how}.")),
+        }
     }
 
-    fn process_ended(&mut self, who: usize, at: Duration, how: &str) {
+    /// The process of a candidate is gone.
+    pub(super) fn process_ended(&mut self, who: usize, at: Duration, how: &str) {
         let lane = &mut self.lanes[who];
-        let (name, asked) = (lane.name, lane.may_end());
-        (lane.ended, lane.frozen) = (true, false);
-        lane.close(at, Kind::Frozen);
-        match lane.state {
-            State::Killed => {}
-            _ if asked => lane.enter(at, State::Stopped),
-            _ => lane.enter(at, State::Lost),
-        }
-        if !asked {
-            self.lost += 1;
+        let name = lane.name;
+        lane.ended = true;
+        lane.set(at, Kind::Frozen, false);
+        if !lane.may_end() {
+            lane.enter(at, State::Lost);
             self.problem(at, format!("{name} has ended unasked: {how}."));
         }
-        for turn in self.turns.iter_mut().filter(|turn| turn.who == who) {
-            turn.outcome.get_or_insert_with(|| "cut-off".to_owned());
+        let turns = self.turns.iter_mut();
+        for turn in turns.filter(|turn| turn.who == who && turn.outcome == RUNNING) {
+            "cut-off".clone_into(&mut turn.outcome);
         }
-        self.end(at, |term| term.who == who, how, false);
-    }
-
-    /// Ends the last such term, unless it has ended before.
-    fn end(&mut self, at: Duration, which: impl Fn(&Term) -> bool, how: &str, released: bool) {
-        if let Some(term @ Term { ended: None, .. }) =
-            self.terms.iter_mut().rfind(|term| which(term))
-        {
-            (term.ended, term.released) = (Some((at, how.to_owned())), released);
+        if let Some(term) = self.terms.last_mut().filter(|last| last.who == who) {
+            term.end(at, how);
         }
     }
 
-    pub(super) fn note(&mut self, at: Duration, text: String) {
-        self.tell(at, false, &text);
+    fn note(&mut self, at: Duration, text: String) {
+        keep(&mut self.notes, Note { at, is_problem: false, text, printed: false });
     }
 
-    fn problem(&mut self, at: Duration, text: String) {
-        self.tell(at, true, &text);
-    }
-
-    fn tell(&mut self, at: Duration, is_problem: bool, text: &str) {
+    pub(super) fn problem(&mut self, at: Duration, text: String) {
         // A candidate may write what a terminal would obey.
         let text = text.replace(char::is_control, " ");
-        let note = Note { at, is_problem, text };
-        self.unsaid.push(note.clone());
-        self.notes.push(note);
-    }
-
-    /// Forgets what ended before `before`, and what is too much.
-    pub(super) fn forget(&mut self, before: Duration) {
-        self.turns.retain(|turn| turn.outcome.is_none() || turn.began >= before);
-        for lane in &mut self.lanes {
-            lane.spans.retain(|(_, _, to)| to.is_none_or(|to| to >= before));
-        }
-        self.notes.drain(..self.notes.len().saturating_sub(KEPT));
-        self.terms.drain(..self.terms.len().saturating_sub(KEPT));
+        keep(&mut self.notes, Note { at, is_problem: true, text, printed: false });
     }
 }
 
-/// How a term ended, in few words. The log has a code for it.
-fn how_it_ended(reason: &str) -> &str {
-    match reason {
-        "validity-ended" => "its validity ended",
-        "lease-lost" => "the lease was lost",
-        "work-failed" => "its work failed",
-        "handed-over" => "it handed over",
-        "left" => "stopped",
-        "component-failed" => "the component failed",
-        other => other,
-    }
+/// Adds to what is kept, and forgets the oldest if that is too much.
+fn keep<T>(kept: &mut Vec<T>, new: T) {
+    kept.drain(..kept.len().saturating_sub(KEPT - 1));
+    kept.push(new);
 }

@@ -1,48 +1,42 @@
 //! The table at the end.
 
 use super::act::Act;
-use super::picture::{BAD, DIM, GOOD, PLAIN, styled};
+use super::picture::{BAD, DIM, GOOD, styled};
 use super::story::{Story, brief};
 
-pub(super) fn table(story: &Story, overlapping: usize) -> String {
+pub(super) fn table(story: &Story) -> String {
     let head = format!("  {:<12}{:<8}{:>5}   {}", "term", "leader", "turns", "ended");
     let mut lines = vec![String::new(), styled(DIM, &head)];
     for term in &story.terms {
         let how = term.ended.as_ref().map_or("not yet", |(_, how)| how);
-        let name = story.name(term.who);
+        let name = story.lanes[term.who].name;
         lines.push(format!("  {:<12}{name:<8}{:>5}   {how}", term.term, term.turns));
     }
     lines.push(String::new());
-    let fact = |name: &str, value: &str, style, remark: &str| {
-        let (value, remark) = (format!("{value:>7}"), format!("  {remark}"));
-        let line = format!("  {name:<24}{}{}", styled(style, &value), styled(DIM, &remark));
-        line.trim_end().to_owned()
+    let fact = |name: &str, value: &str, remark: &str| {
+        format!("  {name:<24}{value}  {remark}").trim_end().to_owned()
     };
-    for takeover in story.terms.iter().filter_map(|term| term.takeover) {
+    for (cause, after) in (0..story.terms.len()).filter_map(|term| story.takeover(term)) {
         let waited = "the failover window had to end";
-        let (name, why) = match takeover.cause {
-            Act::KillMachine => ("machine died, takeover", waited),
-            Act::KillProcess => ("process died, takeover", "its supervisor released the lease"),
-            Act::Stop => ("stopped, takeover", "it released the lease"),
-            Act::Freeze => ("frozen, takeover", waited),
-            Act::Partition => ("cut off, takeover", waited),
-            Act::Resign => ("resigned, takeover", "it released the lease"),
-            Act::Start | Act::Thaw | Act::Heal => ("takeover", ""),
+        let (event, why) = match cause {
+            Act::KillMachine => ("machine died", waited),
+            Act::KillProcess => ("process died", "its supervisor released the lease"),
+            Act::Stop => ("stopped", "it released the lease"),
+            Act::Freeze => ("frozen", waited),
+            Act::Partition => ("cut off", waited),
+            _ => ("resigned", "it released the lease"),
         };
-        lines.push(fact(name, &brief(takeover.after), PLAIN, why));
+        let (name, value) = (format!("{event}, takeover"), format!("{:>7}", brief(after)));
+        lines.push(fact(&name, &value, why));
     }
     let cut_off = match story.began - story.succeeded {
         0 => String::new(),
         number => format!("{number} cut off"),
     };
-    lines.push(fact("turns run", &story.began.to_string(), PLAIN, &cut_off));
-    let style = if overlapping == 0 { GOOD } else { BAD };
-    lines.push(fact(
-        "overlapping turns",
-        &overlapping.to_string(),
-        style,
-        "by the endpoint that they call",
-    ));
+    lines.push(fact("turns run", &format!("{:>7}", story.began), &cut_off));
+    let (overlapping, judge) = (story.sink.overlapping(), "by the endpoint that they call");
+    let value = styled(if overlapping == 0 { GOOD } else { BAD }, &format!("{overlapping:>7}"));
+    lines.push(fact("overlapping turns", &value, judge));
     lines.join("\n") + "\n"
 }
 

@@ -1,12 +1,11 @@
-use crate::act::Act;
+use super::script::started;
 use crate::page::{Control, app};
-use crate::stage::ELECTION;
+use crate::story::Shared;
 use axum::Router;
 use axum::body::Body;
 use axum::http::HeaderMap;
 use http_body_util::BodyExt as _;
-use tenure_server::page::Source;
-use tenure_server::page::view::View;
+use tenure_server::page::view::Kind;
 use tokio::sync::watch;
 use tower_service::Service as _;
 
@@ -15,12 +14,7 @@ const TOKEN: &str = "0123456789abcdef";
 
 fn control() -> Control {
     let (address, token) = (ADDRESS.parse().unwrap(), TOKEN.to_owned());
-    // Only ben can be killed.
-    let press = |who, act| match (who, act) {
-        (1, Act::KillProcess) => Ok(()),
-        _ => Err("it is gone".to_owned()),
-    };
-    Control { address, token, names: vec!["anna", "ben"], press: Box::new(press) }
+    Control { address, token, story: Shared::new(started()) }
 }
 
 fn headers(entries: &[(&'static str, &str)]) -> HeaderMap {
@@ -41,7 +35,8 @@ fn only_the_page_itself_with_its_token_is_admitted() {
         ("origin", "http://127.0.0.1:4711"),
         ("authorization", "Bearer 0123456789abcdef"),
     ];
-    let admitted = |entries: &[(&'static str, &str)]| control().admits(&headers(entries)).is_ok();
+    let control = control();
+    let admitted = |entries: &[(&'static str, &str)]| control.admits(&headers(entries)).is_ok();
     assert!(admitted(&good));
     for (place, (name, value)) in good.iter().enumerate() {
         let mut without = good.to_vec();
@@ -92,19 +87,22 @@ async fn post(app: &mut Router, path: &str, token: &str) -> (u16, String) {
 #[tokio::test]
 async fn a_click_does_something_and_is_answered() {
     let (_changes, changed) = watch::channel(());
-    let mut app = app(control(), Source::new(ELECTION, View::default, changed));
-    let (status, body) = post(&mut app, "/candidates/ben/kill-process", "wrong").await;
-    assert_eq!(status, 403);
+    let (control, path) = (control(), "/candidates/ben/partition");
+    let story = control.story.clone();
+    let cut_off = || story.with(|story, _| story.lanes[1].is(Kind::CutOff));
+    let mut app = app(control, changed);
+    let (status, body) = post(&mut app, path, "wrong").await;
+    assert_eq!((status, cut_off()), (403, false));
     assert!(body.starts_with("{\"error\":"), "{body}");
-    assert_eq!(post(&mut app, "/candidates/cleo/kill-process", TOKEN).await.0, 404);
-    assert_eq!(post(&mut app, "/candidates/ben/hug", TOKEN).await.0, 404);
-    let path = "/candidates/ben/kill-process";
-    assert_eq!(
-        post(&mut app, path, TOKEN).await,
-        (200, "{\"done\":\"kill-process\"}\n".to_owned())
-    );
-    let refused = post(&mut app, "/candidates/anna/kill-process", TOKEN).await;
-    assert_eq!(refused, (409, "{\"error\":\"it is gone\"}\n".to_owned()));
+    assert_eq!(post(&mut app, "/candidates/dora/partition", TOKEN).await.0, 404);
+    for nothing in ["hug", "stop", "heal"] {
+        let refused = post(&mut app, &format!("/candidates/ben/{nothing}"), TOKEN).await;
+        let why = "{\"error\":\"that is not possible at the moment\"}\n".to_owned();
+        assert_eq!(refused, (409, why), "{nothing}");
+    }
+    let done = post(&mut app, path, TOKEN).await;
+    assert_eq!(done, (200, "{\"done\":\"partition\"}\n".to_owned()));
+    assert_eq!((post(&mut app, path, TOKEN).await.0, cut_off()), (409, true));
     let get = http::Request::get(path).body(Body::empty()).unwrap();
     assert_eq!(app.call(get).await.unwrap().status(), 405);
 }

@@ -1,8 +1,8 @@
 //! Stories told in a few words. Times are in milliseconds.
 
-use crate::stage::{Event, Heard, What};
-use crate::story::{Story, Takeover};
-use chrono::DateTime;
+use crate::act::Act;
+use crate::sink::Sink;
+use crate::story::{Event, State, Story};
 use std::time::Duration;
 use tenure::status::Replacement;
 
@@ -19,33 +19,34 @@ pub(super) fn started() -> Story {
         supervised: true,
         watched: true,
     };
-    let mut story = Story::new(DateTime::UNIX_EPOCH, &["anna", "ben", "cleo"], replacement);
+    let names = ["anna", "ben", "cleo"];
+    let mut story = Story::new(&names, replacement, Sink::default());
     for who in 0..3 {
-        story.act(ms(0), who, crate::act::Act::Start);
+        story.act(ms(0), who, Act::Start);
     }
     story.elects(200, 0, 1000);
     for who in 1..3 {
-        story.tells(300, who, What::Event(Event::Following));
+        story.tells(300, who, Event::Following);
     }
     story
 }
 
 impl Story {
-    pub(super) fn tells(&mut self, at: u64, who: usize, what: What) {
-        self.hear(Heard { who, at: DateTime::UNIX_EPOCH + ms(at), what });
+    pub(super) fn tells(&mut self, at: u64, who: usize, event: Event) {
+        self.event(who, ms(at), event);
     }
 
     pub(super) fn elects(&mut self, at: u64, who: usize, term: u64) {
-        self.tells(at, who, What::Event(Event::Elected { term, valid_for_ms: 1_700 }));
+        self.tells(at, who, Event::Elected { term, valid_for_ms: 1_700 });
     }
 
     pub(super) fn renews(&mut self, at: u64, who: usize, term: u64) {
-        self.tells(at, who, What::Event(Event::Renewed { term }));
+        self.tells(at, who, Event::Renewed { term });
     }
 
     pub(super) fn begins(&mut self, at: u64, who: usize, term: u64) {
         let slot = format!("2000-01-01T00:00:{:02}Z", at / 1000);
-        self.tells(at, who, What::Event(Event::TurnStarted { term, slot }));
+        self.tells(at, who, Event::TurnStarted { term, slot });
     }
 
     /// The turn that began at `began`.
@@ -53,7 +54,7 @@ impl Story {
         let slot = format!("2000-01-01T00:00:{:02}Z", began / 1000);
         let outcome = outcome.to_owned();
         let event = Event::TurnEnded { term, slot, outcome, detail: None };
-        self.tells(at, who, What::Event(event));
+        self.tells(at, who, event);
     }
 
     /// A turn of 0.6 s that goes well.
@@ -64,15 +65,15 @@ impl Story {
 
     pub(super) fn stands_down(&mut self, at: u64, who: usize, term: u64, reason: &str) {
         let reason = reason.to_owned();
-        self.tells(at, who, What::Event(Event::StoodDown { term, reason }));
+        self.tells(at, who, Event::StoodDown { term, reason });
     }
 
     pub(super) fn dies(&mut self, at: u64, who: usize) {
-        self.tells(at, who, What::Ended("exit status: 1".to_owned()));
+        self.process_ended(who, ms(at), "exit status: 1");
     }
 
-    pub(super) fn takeovers(&self) -> Vec<Takeover> {
-        self.terms.iter().filter_map(|term| term.takeover).collect()
+    pub(super) fn takeovers(&self) -> Vec<(Act, Duration)> {
+        (0..self.terms.len()).filter_map(|term| self.takeover(term)).collect()
     }
 
     /// The text of the last note.
@@ -82,5 +83,10 @@ impl Story {
 
     pub(super) fn problems(&self) -> usize {
         self.notes.iter().filter(|note| note.is_problem).count()
+    }
+
+    /// The candidates that ended unasked.
+    pub(super) fn lost(&self) -> usize {
+        self.lanes.iter().filter(|lane| lane.state == State::Lost).count()
     }
 }
