@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates, by their folders.
-const CRATES: [&str; 16] = [
+const CRATES: [&str; 17] = [
     "guest",
     "guest/azure",
     "guest/base",
@@ -23,6 +23,7 @@ const CRATES: [&str; 16] = [
     "host/cli",
     "host/clock",
     "host/demo",
+    "host/members",
     "host/server",
     "host/shares",
     "host/store",
