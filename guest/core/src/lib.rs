@@ -43,6 +43,7 @@ mod hints;
 mod history;
 mod holding;
 mod last_will;
+pub mod limits;
 mod listing;
 #[cfg_attr(not(feature = "mutants"), doc(hidden))]
 pub mod mutants;

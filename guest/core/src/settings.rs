@@ -12,14 +12,15 @@ use super::agenda::Agenda;
 use super::complaint::{Complaint, SettingId};
 use super::environment::{Environment, SecretFile};
 use super::failure_policy::FailurePolicy;
-use super::text::{LONGEST_ADDRESS, LONGEST_NAME, is_plain};
-use super::timings::{Setting, Timings, Wanted};
+use super::limits;
+use super::text::is_plain;
+use super::timings::{Setting, Timings, Wanted, outside};
 use account::Chosen;
 
 use tenure_azure::account::Account;
 use tenure_azure::credential::Credential;
 use tenure_azure::name::BlobName;
-use tenure_base::duration::{format_duration, parse_duration};
+use tenure_base::duration::parse_duration;
 use tenure_base::prelude::*;
 use tenure_base::secret::shown;
 use tenure_base::text::{QUOTED, QUOTED_ADVICE, is_quoted};
@@ -125,17 +126,8 @@ pub mod variable {
     pub const LAST_WILL: &str = "TENURE_LAST_WILL";
 }
 
-const TURN_TIMEOUT: RangeInclusive<Duration> =
-    Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
-const COOL_DOWN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
-const MOST_FAILURES: u32 = 1000;
-const LONGEST_TENURE: Duration = Duration::from_secs(366 * 24 * 3600);
-
-/// The time between two reads of orders, unless the host sets another one.
-pub(super) const ORDERS_EVERY: Duration = Duration::from_secs(10);
-
 /// The lease of a single invocation, which does not renew beside its turn.
-const ONE_SHOT_LEASE: Duration = Duration::from_secs(60);
+const ONE_SHOT_LEASE: Duration = *limits::LEASE.end();
 
 /// What the host must grant to the component, and to nobody else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -265,8 +257,9 @@ impl<'e> Reader<'e> {
         let mut reader = self;
         let election = reader.election();
         let account = reader.account();
-        let name = reader.text(variable::NAME, LONGEST_NAME).unwrap_or_else(|| "unnamed".into());
-        let address = reader.text(variable::ADDRESS, LONGEST_ADDRESS);
+        let name =
+            reader.text(variable::NAME, limits::LONGEST_NAME).unwrap_or_else(|| "unnamed".into());
+        let address = reader.text(variable::ADDRESS, limits::LONGEST_ADDRESS);
         let timings = reader.timings();
         let agenda = reader.agenda(election.as_ref(), timings.as_ref());
         let failure_policy = reader.failure_policy(agenda.is_one_turn_a_term());
@@ -316,8 +309,8 @@ impl<'e> Reader<'e> {
     fn orders(&self) -> Option<Duration> {
         match self.get(variable::ORDERS).as_deref() {
             Some("never") => None,
-            Some(every) => Some(parse_duration(every).unwrap_or(ORDERS_EVERY)),
-            None => Some(ORDERS_EVERY),
+            Some(every) => Some(parse_duration(every).unwrap_or(limits::DEFAULT_ORDERS)),
+            None => Some(limits::DEFAULT_ORDERS),
         }
     }
 
@@ -437,10 +430,7 @@ impl<'e> Reader<'e> {
         advice: &str,
     ) -> Option<Duration> {
         let duration = self.duration(setting)?;
-        if !range.contains(&duration) {
-            let [duration, least, most] =
-                [duration, *range.start(), *range.end()].map(format_duration);
-            let problem = format!("{duration} is not between {least} and {most}");
+        if let Some(problem) = outside(duration, &range) {
             self.complain(setting, problem, advice);
         }
         Some(duration)
@@ -449,31 +439,34 @@ impl<'e> Reader<'e> {
     fn max_tenure(&mut self, timings: Option<&Timings>) -> Option<Duration> {
         let advice = "choose far more than a lease, like 1h; the leader changes each time";
         let least = timings.map_or(Duration::ZERO, |timings| 4 * timings.lease);
-        self.duration_in(variable::MAX_TENURE, least..=LONGEST_TENURE, advice)
+        self.duration_in(variable::MAX_TENURE, least..=limits::LONGEST_TENURE, advice)
     }
 
     fn failure_policy(&mut self, one_turn_a_term: bool) -> FailurePolicy {
         let turn_timeout = self.duration_in(
             variable::TURN_TIMEOUT,
-            TURN_TIMEOUT,
+            limits::TURN_TIMEOUT,
             "choose longer than the slowest successful turn, or leave it out",
         );
         let cool_down = self.duration_in(
             variable::COOL_DOWN,
-            COOL_DOWN,
+            limits::COOL_DOWN,
             "choose long enough for another candidate to take over; 30s is usual",
         );
+        let max_failures = match one_turn_a_term {
+            true => limits::DEFAULT_MAX_FAILURES_WHILE_LEADING,
+            false => limits::DEFAULT_MAX_FAILURES,
+        };
         FailurePolicy {
             turn_timeout,
-            // What is to last does not fail three times.
-            max_failures: self.max_failures().unwrap_or(if one_turn_a_term { 1 } else { 3 }),
-            cool_down: cool_down.unwrap_or(Duration::from_secs(30)),
+            max_failures: self.max_failures().unwrap_or(max_failures),
+            cool_down: cool_down.unwrap_or(limits::DEFAULT_COOL_DOWN),
         }
     }
 
     fn max_failures(&mut self) -> Option<u32> {
         let advice = "choose how many failed turns in a row are too many; 0 allows any number";
-        self.number(variable::MAX_FAILURES, 0..=MOST_FAILURES, advice)
+        self.number(variable::MAX_FAILURES, limits::MAX_FAILURES, advice)
     }
 
     fn number(

@@ -1,22 +1,14 @@
 //! The periods of an election and the rules between them. protocol.md §2.
 
+use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use super::Moment;
-use super::failover::{Failover, LONGEST_FAILOVER, SHORTEST_FAILOVER};
+use super::failover::Failover;
+use super::limits;
 use crate::mutants::mutant;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
-
-/// The shortest margin: the service may be 2 s off, and the host needs its slack.
-const LEAST_MARGIN: Duration = Duration::from_millis(2_500);
-const SHORTEST_LEASE: Duration = Duration::from_secs(15);
-const LONGEST_LEASE: Duration = Duration::from_secs(60);
-const SHORTEST_POLL: Duration = Duration::from_millis(500);
-/// No follower polls less often.
-pub(super) const LONGEST_POLL: Duration = Duration::from_secs(60);
-const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A record write is given this long at least, also when a renewal is due before.
 const LEAST_WRITE: Duration = Duration::from_secs(1);
@@ -105,6 +97,16 @@ impl Timings {
     }
 }
 
+/// Returns what is wrong with a duration that is not in its range.
+pub(super) fn outside(duration: Duration, range: &RangeInclusive<Duration>) -> Option<String> {
+    let [text, least, most] = [duration, *range.start(), *range.end()].map(format_duration);
+    (!range.contains(&duration)).then(|| format!("{text} is not between {least} and {most}"))
+}
+
+fn shorter(duration: Duration, least: Duration) -> String {
+    format!("{} is shorter than {}", format_duration(duration), format_duration(least))
+}
+
 /// Periods as they were set; what is not set follows from the lease.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wanted {
@@ -144,67 +146,67 @@ impl Wanted {
             breaches.push(Breach { setting, problem, advice });
         };
         if let Some(failover) = self.failover
-            && !(SHORTEST_FAILOVER..=LONGEST_FAILOVER).contains(&failover)
+            && let Some(problem) = outside(failover, &limits::FAILOVER)
         {
             breach(
                 Setting::Failover,
-                format!("{} is not between 1s and 10s", format_duration(failover)),
+                problem,
                 "choose 3s; less only if requests take at most a tenth of it".into(),
             );
         }
-        // Beats replace a leader sooner than its lease ends, which is for candidates without them.
         let lease = self.lease.unwrap_or(match self.failover {
-            Some(_) => LONGEST_LEASE,
-            None => SHORTEST_LEASE,
+            Some(_) => limits::DEFAULT_LEASE_WITH_FAILOVER,
+            None => limits::DEFAULT_LEASE,
         });
-        let lease_fits = (SHORTEST_LEASE..=LONGEST_LEASE).contains(&lease);
+        let lease_fits = limits::LEASE.contains(&lease);
         if !lease_fits || lease.subsec_nanos() != 0 {
+            let (least, most) = limits::LEASE.into_inner();
+            let [lease, least, most] = [lease, least, most].map(format_duration);
             breach(
                 Setting::Lease,
                 format!(
-                    "{} is not a lease that the service grants (whole seconds, 15s to 60s)",
-                    format_duration(lease)
+                    "{lease} is not a lease that the service grants (whole seconds, {least} to {most})"
                 ),
                 "choose 15s to be replaced soonest, more for fewer requests".into(),
             );
         }
-        let margin = self.margin.unwrap_or(LEAST_MARGIN.max(lease / 5));
-        if margin < LEAST_MARGIN {
+        let margin = self.margin.unwrap_or(limits::LEAST_MARGIN.max(lease / 5));
+        if margin < limits::LEAST_MARGIN {
             breach(
                 Setting::Margin,
-                format!("{} is shorter than 2.5s", format_duration(margin)),
+                shorter(margin, limits::LEAST_MARGIN),
                 "the service may end a lease 2s early; leave the margin at a fifth of the lease"
                     .into(),
             );
         }
-        let timeout = self.request_timeout.unwrap_or(Duration::from_secs(3));
-        if !(SHORTEST_TIMEOUT..=LONGEST_TIMEOUT).contains(&timeout) {
+        let timeout = self.request_timeout.unwrap_or(limits::DEFAULT_REQUEST_TIMEOUT);
+        if let Some(problem) = outside(timeout, &limits::REQUEST_TIMEOUT) {
             breach(
                 Setting::RequestTimeout,
-                format!("{} is not between 1s and 30s", format_duration(timeout)),
+                problem,
                 "choose 3s unless the storage account is far away".into(),
             );
         }
-        let poll = self.poll.unwrap_or(Duration::from_secs(4));
-        if !(SHORTEST_POLL..=LONGEST_POLL).contains(&poll) {
+        let poll = self.poll.unwrap_or(limits::DEFAULT_POLL);
+        if let Some(problem) = outside(poll, &limits::POLL) {
             breach(
                 Setting::Poll,
-                format!("{} is not between 500ms and 1m", format_duration(poll)),
+                problem,
                 "a follower waits half of it to all of it; 4s gives a fast takeover at little cost"
                     .into(),
             );
         }
         let renew = self.renew.unwrap_or(lease * 4 / 15);
         let two_more = 2 * (timeout + BACK_OFF);
-        if renew < SHORTEST_TIMEOUT {
+        if renew < limits::LEAST_RENEW {
             breach(
                 Setting::Renew,
-                format!("{} is shorter than 1s", format_duration(renew)),
+                shorter(renew, limits::LEAST_RENEW),
                 "choose about a quarter of the lease".into(),
             );
         } else if lease_fits && !self.incomplete && renew + two_more + margin > lease {
             let most = lease.saturating_sub(two_more + margin);
-            let advice = if most < SHORTEST_TIMEOUT {
+            let advice = if most < limits::LEAST_RENEW {
                 "choose a longer lease, a shorter margin or a shorter request time-out".into()
             } else {
                 format!(

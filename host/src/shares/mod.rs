@@ -38,16 +38,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use task::{AGAIN, Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task};
-use tenure_core::{Complaint, ProblemClass, SettingId, variable};
+use tenure_core::{Complaint, ProblemClass, SettingId, limits, variable};
 use tenure_shares::{Pace, Sign};
 use tokio::runtime::Handle as Runtime;
 use tokio::time::timeout;
 
 /// The most shares: a plan of so many is one request of half a MiB.
-pub(crate) const MOST: u32 = 100_000;
-
-/// How long a lease lasts unless it is set.
-const LEASE: Duration = Duration::from_secs(15);
+pub const MOST_SHARES: u32 = 100_000;
 
 /// A share of the work: which, of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,7 +85,7 @@ impl Shares {
             let advice = "give each process a name of its own";
             complaints.push(complaint(variable::NAME, "shares need a name", advice));
         }
-        if !(1..=MOST).contains(&count) {
+        if !(1..=MOST_SHARES).contains(&count) {
             let problem = format!("work cannot be split into {count} shares");
             complaints.push(complaint("TENURE_SHARES", &problem, "split it into 1 to 100,000"));
         }
@@ -101,7 +98,7 @@ impl Shares {
         let election = election.with_settings(coordinating(&settings));
         election.check()?;
         let Settings { failover, lease, .. } = &settings;
-        let pace = Pace::of(failover.or(*lease).unwrap_or(LEASE));
+        let pace = Pace::of(failover.or(*lease).unwrap_or(limits::DEFAULT_LEASE));
         Ok(Self {
             election: Arc::new(election),
             settings,
@@ -204,7 +201,8 @@ impl Shares {
         let member = Membership {
             sign: self.sign.clone(),
             count: self.count,
-            patience: 2 * self.settings.lease.unwrap_or(LEASE) + self.grace.unwrap_or_default(),
+            patience: 2 * self.settings.lease.unwrap_or(limits::DEFAULT_LEASE)
+                + self.grace.unwrap_or_default(),
             leave_within: self.leave_within,
         };
         let there = (self.election.clone(), self.clock.clone(), Runtime::current());

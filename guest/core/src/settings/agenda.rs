@@ -1,9 +1,9 @@
 //! What the environment says of the timer and its rules.
 
-use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use super::super::agenda::{Agenda, Missed};
+use super::super::limits;
 use super::super::slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone};
 use super::super::text::LONGEST_CRON;
 use super::super::timings::Timings;
@@ -11,10 +11,6 @@ use super::{Reader, is_quoted, shown, variable};
 use tenure_azure::name::BlobName;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
-
-const MOST_ATTEMPTS: u32 = 100;
-const MOST_MISSED: u32 = 1000;
-const JITTER: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(24 * 3600);
 
 /// A slot that nobody could claim for so long was missed; two leases where they are longer.
 const TOLERANCE: Duration = Duration::from_secs(60);
@@ -154,7 +150,7 @@ impl Reader<'_> {
     /// Less than what lies between two slots, so that they stay in order.
     fn jitter(&mut self, schedule: Option<&Schedule>) -> Duration {
         const ADVICE: &str = "choose less than the interval between two turns, like 30s or 5m";
-        let jitter = self.duration_in(variable::JITTER, JITTER, ADVICE).unwrap_or_default();
+        let jitter = self.duration_in(variable::JITTER, limits::JITTER, ADVICE).unwrap_or_default();
         if jitter.is_zero() {
             return jitter;
         }
@@ -171,13 +167,15 @@ impl Reader<'_> {
     fn delivery(&mut self) -> Delivery {
         let attempts = self.number(
             variable::MAX_ATTEMPTS,
-            1..=MOST_ATTEMPTS,
+            limits::MAX_ATTEMPTS,
             "choose how often a slot may be tried; 5 is usual",
         );
         let value = self.get(variable::DELIVERY);
         match value.as_deref().map(str::trim) {
             Some("at-least-once") => {
-                return Delivery::AtLeastOnce { max_attempts: attempts.unwrap_or(5) };
+                return Delivery::AtLeastOnce {
+                    max_attempts: attempts.unwrap_or(limits::DEFAULT_MAX_ATTEMPTS),
+                };
             }
             Some("at-most-once") | None if attempts.is_some() => {
                 let problem = "is set, but each slot is tried once";
@@ -199,16 +197,19 @@ impl Reader<'_> {
     fn missed(&mut self) -> Missed {
         let Some(value) = self.get(variable::MISSED) else { return Missed::Once };
         let mut words = value.split_whitespace();
-        let number = |word: &str| word.parse().ok().filter(|n| (1..=MOST_MISSED).contains(n));
+        let number = |word: &str| word.parse().ok().filter(|n| limits::MISSED.contains(n));
         match (words.next(), words.next().map(number), words.next()) {
             (Some("skip"), None, None) => Missed::Skip,
             (Some("once"), None, None) => Missed::Once,
             (Some("all"), Some(Some(most)), None) => Missed::All(most),
             _ => {
-                let advice = "choose skip (they do not run), once (one turn for all), or all N (one turn for \
-                              each, at most the newest N; N from 1 to 1000)";
+                let (least, most) = limits::MISSED.into_inner();
+                let advice = format!(
+                    "choose skip (they do not run), once (one turn for all), or all N (one turn for each, at most the \
+                     newest N; N from {least} to {most})"
+                );
                 let problem = " is not a rule for missed slots";
-                self.complain_of(variable::MISSED, &value, problem, advice);
+                self.complain_of(variable::MISSED, &value, problem, &advice);
                 Missed::Once
             }
         }

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::super::limits;
 use super::super::service_clock::{Timestamp, nanos};
 use super::cron::Cron;
 use super::zone::Zone;
@@ -40,11 +41,11 @@ impl Schedule {
     ///
     /// # Errors
     /// What is wrong with `every`.
-    pub fn every(every: Duration) -> Result<Self, &'static str> {
-        const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+    pub fn every(every: Duration) -> Result<Self, String> {
+        let (least, most) = limits::EVERY.into_inner();
         match every {
-            _ if every < Duration::from_secs(1) => Err("must be at least 1s"),
-            _ if every > LONGEST => Err("must be at most 366 days"),
+            _ if every < least => Err(format!("must be at least {}", format_duration(least))),
+            _ if every > most => Err(format!("must be at most {}", format_duration(most))),
             _ => Ok(Self::Every(Every(every))),
         }
     }

@@ -20,8 +20,8 @@ use super::complaint::Complaint;
 use super::output::refuse;
 use super::settings::setting::{Kind, Setting};
 use super::settings::table::{
-    CA_FILE, CRON, DELIVERY, EVERY, FAILOVER, JITTER, LISTEN, MAX_ATTEMPTS, MAX_TENURE, MISSED,
-    NAME, NO_WORK, POLL, TIME_ZONE, TURN_TIMEOUT, WHILE_LEADING,
+    CA_FILE, CRON, DELIVERY, EVERY, FAILOVER, JITTER, LISTEN, LOCK_POLL, MAX_ATTEMPTS, MAX_TENURE,
+    MISSED, NAME, NO_WORK, POLL, TIME_ZONE, TURN_TIMEOUT, WHILE_LEADING,
 };
 use super::settings::{CommandLine, Elections, Given, Value};
 use super::supervisor::Link;
@@ -35,7 +35,7 @@ use tenure::engine::{BootClock, Election, Variables};
 use tenure::program::command::{Attached, NotRunnable};
 use tenure::settings::InvalidSettings;
 use tenure::shares::Part;
-use tenure_core::{Settings, Zone, variable};
+use tenure_core::{Settings, Zone, format_duration, variable};
 
 /// Settings of turns, which make sense together with a timer only.
 const TURNS: [&Setting; 5] = [&TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED];
@@ -73,10 +73,6 @@ pub(super) struct Configuration {
 const OF_TURNS: [&Setting; 8] =
     [&EVERY, &CRON, &TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED, &TURN_TIMEOUT];
 
-/// How often somebody who waits for a lock looks at it.
-#[cfg(unix)]
-const LOCK_POLL: &str = "1s";
-
 impl Configuration {
     pub(super) fn of_run(given: Given) -> Self {
         let mut this = Self::of(given);
@@ -106,7 +102,7 @@ impl Configuration {
         this.settings.set(variable::MAX_FAILURES, "0");
         this.settings.set(variable::ORDERS, "never");
         this.set_default(variable::NAME, tenure::settings::Settings::default_name());
-        this.set_default(variable::POLL, LOCK_POLL.to_owned());
+        this.set_default(variable::POLL, format_duration(LOCK_POLL));
         this.attached = Some(attached);
         this
     }

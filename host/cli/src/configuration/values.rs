@@ -3,7 +3,7 @@
 use super::Configuration;
 use crate::complaint::shown;
 use crate::log::{Format, Output, Style, Whose};
-use crate::settings::setting::{Kind, Range, Setting};
+use crate::settings::setting::{Kind, Part, Range, Setting};
 use crate::settings::table::{LOG, LOG_LEVEL};
 use bytesize::ByteSize;
 use std::time::Duration;
@@ -80,14 +80,16 @@ impl Configuration {
 
     /// One of the words of a setting, its default when none was given.
     pub(crate) fn word(&mut self, setting: &Setting) -> &'static str {
-        let Kind::OneOf(words) = setting.kind else { return "" };
-        let Some(text) = self.given.text(setting) else { return setting.default };
+        let (Kind::OneOf(words), [Part::Words(default)]) = (setting.kind, setting.default) else {
+            return "";
+        };
+        let Some(text) = self.given.text(setting) else { return default };
         if let Some(word) = words.iter().find(|word| **word == text.trim()) {
             return word;
         }
         let problem = format!("\"{}\" is not one of: {}", shown(&text), words.join(", "));
         self.complain(setting, &problem, "choose one of them");
-        setting.default
+        default
     }
 
     /// The authorities in the file of a setting.
