@@ -14,6 +14,7 @@ pub use crate::election::Election;
 pub use crate::handler::lines::{HandlerLines, TurnLines};
 pub use crate::lines::Lines;
 pub use crate::runner::{Elector, ElectorError, Order, Runner};
+pub use crate::settings::candidate::CandidateSettings;
 pub use crate::settings::variables::Variables;
 pub use crate::trace_parent::TraceParent;
 

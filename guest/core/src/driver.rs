@@ -20,7 +20,7 @@ use super::orders::{Placing, TransferOrder, TransferState, transfer, trigger};
 use super::problem::{Problem, ProblemClass};
 use super::record::TriggerState;
 use super::report::{Event, Report, Request, Response};
-use super::settings::{Settings, variable};
+use super::settings::Settings;
 use super::side_blobs::{
     ListedBlob, Session, SideAnswer, SideRequest, SideWrite, beside, beside_prefix, judged, page,
 };
@@ -91,7 +91,6 @@ pub fn step<S: Surroundings>(
     around: &S,
 ) -> impl Future<Output = Report> {
     let read = Settings::read_on_from(environment, state);
-    let wants_will = environment.variable(variable::LAST_WILL).is_some_and(|value| value == "true");
     async move {
         let (settings, complaints) = match read {
             Ok(read) => read,
@@ -99,7 +98,7 @@ pub fn step<S: Surroundings>(
         };
         let mut step = Step::begin(&settings, state, begins, event, &mut Dice(around));
         step.complain(&complaints, begins.at);
-        take(step, &settings, wants_will, around).await
+        take(step, &settings, settings.last_will, around).await
     }
 }
 

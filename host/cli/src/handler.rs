@@ -27,7 +27,7 @@ use tenure::program::command::EndOrphans;
 #[cfg(unix)]
 use tenure::program::supervisor::{Visibility, visibility};
 use tenure::server::{Application, Board};
-use tenure_core::variable;
+use tenure_core::Retries;
 use tenure_wasmtime::{ComponentHandler, Engine, MEMORY_LIMIT as USUAL_MEMORY, Options};
 use tenure_webhook::Target;
 
@@ -194,7 +194,7 @@ fn named(kind: Kind) -> &'static str {
 /// Nothing runs here. The grace is as long as the application can have been told that it may act: beats may turn out to be
 /// impossible.
 fn application(clock: &BootClock, configuration: &Configuration, board: &Arc<Board>) -> Work {
-    let grace = configuration.settings.timings().map(|timings| timings.by_lease());
+    let grace = configuration.settings.options.timings().map(|timings| timings.by_lease());
     let handler = Box::new(Application::new(board.clone(), clock.clone()));
     Work { handler, grace, found: Found::Application }
 }
@@ -272,7 +272,7 @@ fn post(clock: &BootClock, configuration: &mut Configuration, output: LineSink) 
     let authorities = configuration.authorities_of(&WEBHOOK_CA_FILE);
     let unusable = authorities.is_none() && configuration.given.text(&WEBHOOK_CA_FILE).is_some();
     let authorities = authorities.unwrap_or_default();
-    let repeats = configuration.settings.get(variable::DELIVERY) == Some("at-least-once");
+    let repeats = configuration.settings.options.retries == Some(Retries::UntilSuccess);
     let variables = variables_of_webhook(configuration);
     let handler = WebhookHandler::new(variables, authorities, repeats, Some(output), clock);
     let handler = handler.map_err(|complaints| configuration.add(complaints)).ok();
@@ -376,7 +376,7 @@ fn command(clock: &BootClock, configuration: &mut Configuration, output: LineSin
     let env = configuration.handler_env();
     let stop_time = configuration.stop_time().unwrap_or(STOP_TIME);
     // A leader that leaves in good order beats meanwhile, and the command has the time that it always has.
-    let beats = configuration.settings.get(variable::FAILOVER).is_some();
+    let beats = configuration.settings.options.failover.is_some();
     let grace = if beats { stop_time.max(STOP_TIME) } else { stop_time };
     let attached = configuration.attached.clone();
     let end_orphans = end_orphans(configuration.supervisor.clone(), visibility());

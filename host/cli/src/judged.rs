@@ -11,9 +11,8 @@ use super::variables;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tenure::Authorities;
-use tenure::engine::{BootClock, Election, Variables};
+use tenure::engine::{BootClock, CandidateSettings, Election, Variables};
 use tenure::server::Hosts;
-use tenure_core::variable;
 use tenure_wasmtime::{ElectionComponent, Engine};
 use tokio::net::TcpListener;
 
@@ -84,7 +83,7 @@ impl Shared {
         // Those who trust the same servers share their connections too.
         let component = component.map_err(|error| error.to_string())?;
         let component = component.trusting(authorities.clone());
-        let election = Election::new(Variables::new(), &clock).trusting(authorities);
+        let election = Election::new(CandidateSettings::default(), &clock).trusting(authorities);
         Ok(Self { engine, clock, component, election })
     }
 
@@ -157,7 +156,7 @@ pub(super) fn leave_wills(
         );
     }
     for configuration in configurations.iter_mut().filter(|c| !c.given.is_on(&NO_WORK)) {
-        configuration.settings.set(variable::LAST_WILL, "true");
+        configuration.settings.options.last_will = Some(true);
         configuration.supervisor = supervisor.cloned();
     }
     None

@@ -8,10 +8,11 @@ use serde::Deserialize;
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Stdio;
+use std::time::Duration;
 use tempfile::NamedTempFile;
-use tenure::engine::Variables;
+use tenure::engine::CandidateSettings;
 use tenure::status::Replacement;
-use tenure_core::variable;
+use tenure_core::{format_duration, variable};
 use tenure_store::{self as store, Store};
 use tenure_wasmtime::EXAMPLE_HANDLER;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader, Lines};
@@ -23,15 +24,15 @@ use tokio::task::JoinSet;
 pub(super) const ELECTION: &str = "demo/report";
 
 /// How soon a leader is replaced whose machine dies.
-const FAILOVER: &str = "3s";
+const FAILOVER: Duration = Duration::from_secs(3);
 
 /// Returns how soon a leader is replaced, with these settings. Only on Linux can the demo find the process below a
 /// supervisor, and kill it.
 pub(super) fn replacement() -> io::Result<Replacement> {
-    let mut settings = Variables::new().with(variable::FAILOVER, FAILOVER);
-    settings
-        .set(variable::ADDRESS, "http://127.0.0.1")
-        .set(variable::LAST_WILL, cfg!(target_os = "linux").to_string());
+    let mut settings = CandidateSettings::default();
+    settings.options.failover = Some(FAILOVER);
+    settings.options.address = Some("http://127.0.0.1".to_owned());
+    settings.options.last_will = Some(cfg!(target_os = "linux"));
     settings
         .replacement()
         .ok_or_else(|| io::Error::other("the periods of the demo do not fit together"))
@@ -169,7 +170,7 @@ impl Stage {
             self.store.connection_string().replace(&self.store.address().to_string(), &link);
         let mut command = command("run", &through);
         command.args(["--log", "json", "--log-level", "debug", "--listen", "127.0.0.1:0"]);
-        command.args(["--name", name, "--every", "2s", "--failover", FAILOVER]);
+        command.args(["--name", name, "--every", "2s", "--failover", &format_duration(FAILOVER)]);
         command.arg("--address").arg(format!("http://{}", self.faces[who].address));
         command.arg("--handler").arg(self.handler.path());
         command.arg("--env").arg(format!("REPORT_URL=http://{}/turns", self.sink_address));

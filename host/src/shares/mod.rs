@@ -31,7 +31,7 @@ use crate::clock::BootClock;
 use crate::election::Election;
 use crate::handler::Handler;
 use crate::runner::{Class, Event, Runner, trace};
-use crate::settings::{InvalidSettings, Schedule, Settings, Variables};
+use crate::settings::{CandidateSettings, InvalidSettings, Schedule, Settings};
 use contender::Place;
 use std::fmt;
 use std::pin::pin;
@@ -181,7 +181,7 @@ impl Shares {
         work: impl Fn(Part) -> H + Send + Sync,
         leave: impl Future<Output = ()>,
     ) -> Result<(), InvalidSettings> {
-        let of_share = |settings| Variables::from(settings).on(schedule.clone());
+        let of_share = |settings| CandidateSettings::from(settings).on(schedule.clone());
         self.election.with_settings(of_share(self.settings.clone())).check()?;
         let share = |candidate: Candidate, place: Place| {
             let part = candidate.part;
@@ -220,7 +220,7 @@ impl Shares {
     /// A candidate at that place.
     fn candidate(
         &self,
-        settings: Variables,
+        settings: CandidateSettings,
         work: impl Handler,
         part: Option<Part>,
         mut place: Place,
@@ -263,8 +263,10 @@ impl fmt::Debug for Shares {
 }
 
 /// The settings of the coordinating election, which has no turns.
-fn coordinating(settings: &Settings) -> Variables {
-    Variables::from(settings.clone()).with(variable::COORDINATES, "true")
+fn coordinating(settings: &Settings) -> CandidateSettings {
+    let mut settings = CandidateSettings::from(settings.clone());
+    settings.options.coordinates = Some(true);
+    settings
 }
 
 fn complaint(setting: &'static str, problem: &str, advice: &str) -> Complaint {

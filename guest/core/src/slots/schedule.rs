@@ -37,17 +37,9 @@ pub enum Schedule {
 pub struct Every(Duration);
 
 impl Schedule {
-    /// `every` is at least a second: the service tells its time in whole seconds.
-    ///
-    /// # Errors
-    /// What is wrong with `every`.
-    pub fn every(every: Duration) -> Result<Self, String> {
-        let (least, most) = limits::EVERY.into_inner();
-        match every {
-            _ if every < least => Err(format!("must be at least {}", format_duration(least))),
-            _ if every > most => Err(format!("must be at most {}", format_duration(most))),
-            _ => Ok(Self::Every(Every(every))),
-        }
+    /// Returns the schedule of an interval. None if it is out of range.
+    pub fn every(every: Duration) -> Option<Self> {
+        limits::EVERY.contains(&every).then_some(Self::Every(Every(every)))
     }
 
     /// The schedule in words: two candidates with different ones do not belong together.
@@ -69,7 +61,7 @@ impl Schedule {
             _ => {}
         }
         if let Some(every) = words.strip_prefix(EVERY) {
-            return Some((Self::every(parse_duration(every)?).ok()?, Zone::UTC));
+            return Some((Self::every(parse_duration(every)?)?, Zone::UTC));
         }
         let (cron, zone) = words.strip_prefix(CRON)?.rsplit_once(' ')?;
         let (cron, zone) = (Box::new(Cron::parse(cron).ok()?), Zone::named(zone)?);
@@ -175,8 +167,8 @@ mod tests {
 
     #[test]
     fn refuses_what_cannot_be_kept() {
-        assert!(Schedule::every(Duration::from_millis(999)).is_err());
-        assert!(Schedule::every(Duration::from_secs(367 * 86_400)).is_err());
+        assert!(Schedule::every(Duration::from_millis(999)).is_none());
+        assert!(Schedule::every(Duration::from_secs(367 * 86_400)).is_none());
     }
 
     #[test]

@@ -7,7 +7,6 @@ use reqwest::Url;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use tenure::server::{Hosts, Server};
-use tenure_core::variable;
 use tokio::net::TcpListener;
 
 /// Reads where to listen: an address with a port, `localhost:PORT`, or `:PORT` for all IPv4 addresses.
@@ -86,15 +85,15 @@ impl Configuration {
 
     /// The host of the address that is put on record.
     pub(crate) fn host_on_record(&self) -> Option<String> {
-        let address = Url::parse(self.settings.get(variable::ADDRESS)?).ok()?;
+        let address = Url::parse(self.settings.options.address.as_deref()?).ok()?;
         address.host_str().map(str::to_owned)
     }
 
     /// Without another address, that of a listener which others can reach is put on record.
     pub(crate) fn default_address(&mut self, address: Option<SocketAddr>) {
         let reachable = address.filter(|a| !a.ip().is_unspecified() && !a.ip().is_loopback());
-        if let (Some(address), None) = (reachable, self.settings.get(variable::ADDRESS)) {
-            self.settings.set(variable::ADDRESS, format!("http://{address}"));
+        if let Some(address) = reachable {
+            self.settings.options.address.get_or_insert_with(|| format!("http://{address}"));
         }
     }
 }

@@ -9,7 +9,6 @@ use bytesize::ByteSize;
 use std::time::Duration;
 use tenure::Authorities;
 use tenure_base::duration::parse_duration;
-use tenure_core::variable;
 use tracing::Level;
 
 impl Configuration {
@@ -25,13 +24,13 @@ impl Configuration {
 
     /// Whose it is.
     pub(crate) fn whose(&self) -> Whose {
-        let candidate = self.settings.get(variable::NAME).unwrap_or_default().to_owned();
+        let candidate = self.settings.options.name.clone().unwrap_or_default();
         Whose { election: self.election(), candidate }
     }
 
     /// Returns the name of the election. Empty if there is none.
     pub(crate) fn election(&self) -> String {
-        self.settings.get(variable::ELECTION).unwrap_or_default().to_owned()
+        self.settings.options.election.clone().unwrap_or_default()
     }
 
     /// A duration; none when it was not said, or is wrong.

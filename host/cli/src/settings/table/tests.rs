@@ -108,7 +108,7 @@ fn defaults_are_those_of_the_program() {
 
 #[test]
 fn every_variable_of_the_component_has_a_row() {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/core/src/settings.rs");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/core/src/variable.rs");
     let source = std::fs::read_to_string(source).unwrap();
     // The variables that hosts set are at the end of the module.
     let of_users = source.split("A host sets the rest, and no user.").next().unwrap();
@@ -183,7 +183,7 @@ fn ranges_are_told_in_words() {
 /// The settings of the component that have options, as a program writes them that embeds the library.
 #[test]
 fn the_library_has_a_value_for_each_of_them() {
-    use tenure::engine::Variables;
+    use tenure::engine::{CandidateSettings, Variables};
     use tenure::settings::{Credential, Delivery, Missed, Schedule, Settings};
     let period = Duration::from_secs(60);
     let mut all = Settings::new("jobs/report", Credential::ConnectionStringFile("file".into()));
@@ -210,7 +210,7 @@ fn the_library_has_a_value_for_each_of_them() {
     let (expression, time_zone) = ("0 9 * * *".to_owned(), Some("UTC".to_owned()));
     let cron = Schedule::Cron { expression, time_zone };
     let written = [Schedule::Every(period), cron, Schedule::WhileLeading]
-        .map(|schedule| Variables::from(all.clone()).on(schedule));
+        .map(|schedule| Variables::from(CandidateSettings::from(all.clone()).on(schedule)));
     for setting in of_component() {
         let said = written.iter().any(|variables| variables.get(setting.variable).is_some());
         assert!(said, "{}", setting.name);

@@ -7,9 +7,9 @@ use super::subjects::{AT_ONCE, Subject};
 use futures_util::{StreamExt as _, stream};
 pub(super) use show::{as_json, as_text};
 use std::collections::BTreeMap;
-use tenure::engine::{Election, Variables};
+use tenure::engine::{CandidateSettings, Election};
 use tenure::program::shares::{Answer, Ask, Candidate, Plan, SharesStore, Sign};
-use tenure_core::{Problem, ProblemClass, Timestamp, variable};
+use tenure_core::{Problem, ProblemClass, Timestamp};
 
 /// The records of more shares are not read, since that is a request for each.
 const MOST_READ: u32 = 1_000;
@@ -166,12 +166,13 @@ pub(super) async fn read(subject: &Subject) -> Result<Shares, Problem> {
 async fn records(
     coordinating: &str,
     plan: &Plan,
-    settings: &Variables,
+    settings: &CandidateSettings,
     reached: &Election,
 ) -> Vec<Record> {
     let each = plan.all().map(|share| {
         let election = Candidate::of(share, plan.count()).election(coordinating);
-        let settings = settings.clone().with(variable::ELECTION, election);
+        let mut settings = settings.clone();
+        settings.options.election = Some(election);
         record(reached.with_settings(settings), plan.next.is_some())
     });
     stream::iter(each).buffered(AT_ONCE).collect().await
