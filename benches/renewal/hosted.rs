@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tenure::engine::{BootClock, Variables};
+use tenure::engine::Variables;
+use tenure_clock::BootClock;
 use tenure_core::{Report, Role, State, variable};
 use tenure_wasmtime::{ElectionComponent, Engine};
 

@@ -2,7 +2,7 @@
 
 use crate::egress::direct::{response, to_http};
 use crate::egress::{AllowList, Authorities, Clients, Gate};
-use crate::settings::{InvalidSettings, Variables};
+use crate::settings::{CandidateSettings, InvalidSettings};
 use crate::token;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
@@ -16,7 +16,7 @@ use tenure_core::driver::{self, Surroundings, usable_settings};
 use tenure_core::{
     Begins, CredentialState, Event, Failure, FailureKind, Listed, Moment, Needs, Problem,
     ProblemClass, Report, Request, Response, Session, Settings, SideAnswer, SideRequest, Snapshot,
-    State, TransferOrder, TransferState, TriggerState, variable,
+    State, TransferOrder, TransferState, TriggerState,
 };
 use tokio::time::timeout;
 
@@ -25,7 +25,7 @@ use tokio::time::timeout;
 ///
 /// It may send requests to the origins that its [`check`](Self::check) named, so nothing is sent before that.
 pub struct Election {
-    settings: Variables,
+    settings: CandidateSettings,
     clock: Reading,
     clients: Arc<Clients>,
     granted: OnceLock<Gate>,
@@ -35,9 +35,9 @@ pub struct Election {
 
 impl Election {
     /// One with these settings. `clock` is the one that the runner uses.
-    pub fn new(settings: impl Into<Variables>, clock: &impl Clock) -> Self {
+    pub fn new(settings: impl Into<CandidateSettings>, clock: &impl Clock) -> Self {
         Self {
-            settings: settings.into().with(variable::BACKGROUND, "true"),
+            settings: settings.into(),
             clock: clock.reading(),
             clients: Arc::new(Clients::for_component(Authorities::default())),
             granted: OnceLock::new(),
@@ -47,9 +47,9 @@ impl Election {
 
     /// Another one, with other settings. It trusts the same servers, and they share their connections.
     #[must_use]
-    pub fn with_settings(&self, settings: impl Into<Variables>) -> Self {
+    pub fn with_settings(&self, settings: impl Into<CandidateSettings>) -> Self {
         Self {
-            settings: settings.into().with(variable::BACKGROUND, "true"),
+            settings: settings.into(),
             clock: self.clock.clone(),
             clients: self.clients.clone(),
             granted: OnceLock::new(),
@@ -60,9 +60,9 @@ impl Election {
     /// The election in the blob with that suffix. It needs a [`check`](Self::check) like a new one.
     #[must_use]
     pub fn for_suffix(&self, suffix: &str) -> Self {
-        let election = self.settings.get(variable::ELECTION).unwrap_or_default();
-        let settings =
-            self.settings.clone().with(variable::ELECTION, format!("{election}.{suffix}"));
+        let mut settings = self.settings.clone();
+        settings.options.election =
+            settings.options.election.map(|name| format!("{name}.{suffix}"));
         self.with_settings(settings)
     }
 
@@ -84,7 +84,7 @@ impl Election {
     pub fn check(&self) -> Result<Needs, InvalidSettings> {
         let settings = Settings::read_from(&self.settings).map_err(InvalidSettings)?;
         let mut needs = settings.needs(Utc::now());
-        if self.settings.tokens().is_some() {
+        if self.settings.credential.tokens().is_some() {
             needs.credential = "tokens that the program issues".to_owned();
         }
         // A second check of the same settings needs the same.
@@ -100,7 +100,7 @@ impl Election {
         Ok(())
     }
 
-    pub(crate) fn settings(&self) -> &Variables {
+    pub(crate) fn settings(&self) -> &CandidateSettings {
         &self.settings
     }
 
@@ -147,7 +147,7 @@ impl Election {
             class: ProblemClass::Unavailable,
             detail: format!("the token provider issued no token: {error}"),
         };
-        let Some(tokens) = self.settings.tokens() else { return Ok(None) };
+        let Some(tokens) = self.settings.credential.tokens() else { return Ok(None) };
         tokens.renew().await.map_err(problem)?;
         Ok(tokens.new_failure().map(problem))
     }

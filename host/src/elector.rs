@@ -7,7 +7,7 @@ use crate::handler::{Handler, from_fn};
 use crate::lease::Lease;
 use crate::membership::Membership;
 use crate::runner::Runner;
-use crate::settings::{InvalidSettings, Schedule, Settings, Variables};
+use crate::settings::{CandidateSettings, InvalidSettings, Schedule, Settings};
 use crate::tasks::Tasks;
 use std::future::pending;
 use std::io;
@@ -96,7 +96,7 @@ impl Process {
             return Ok(process.clone());
         }
         let clock = BootClock::new();
-        let election = Election::new(Variables::new(), &clock);
+        let election = Election::new(CandidateSettings::default(), &clock);
         let process = Arc::new(Self { clock, election, tasks: Tasks::start()? });
         Ok(shared.insert(process).clone())
     }
@@ -229,7 +229,7 @@ impl Elector {
         schedule: Schedule,
         handler: impl Handler,
     ) -> Result<Membership, InvalidSettings> {
-        let settings = Variables::from(self.settings.clone()).on(schedule);
+        let settings = CandidateSettings::from(self.settings.clone()).on(schedule);
         let election = self.election.with_settings(settings);
         election.check()?;
         let runner = Runner::new(election, handler, self.process.clock.clone());

@@ -1,5 +1,5 @@
 //! The parts of an elector, for hosts of components and for tests of them: the [seam](Elector), the [loop](Runner) that drives
-//! it, its clock, and requests that are guarded down to the socket.
+//! it on a clock of the crate `tenure-clock`, and requests that are guarded down to the socket.
 //!
 //! The contract between the two sides is the crate `tenure-core`: states, events, reports. All of this may change in any
 //! release.
@@ -12,10 +12,10 @@ pub use crate::election::Election;
 pub use crate::handler::lines::{HandlerLines, TurnLines};
 pub use crate::lines::Lines;
 pub use crate::runner::{Elector, ElectorError, Order, Runner};
+pub use crate::settings::candidate::CandidateSettings;
 pub use crate::settings::variables::Variables;
 pub use crate::tasks::{Leave, Task, Tasks};
 pub use crate::trace_parent::TraceParent;
-pub use tenure_clock as clock;
 
 /// The interface by which a handler is called.
 pub const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";

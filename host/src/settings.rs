@@ -3,9 +3,11 @@
 //! A program writes [`Settings`], and an [`Elector`](crate::Elector) judges them: [`InvalidSettings`] has all that is wrong
 //! with them at once. Programs that a deployment configures take its [`Variables`].
 
+pub(crate) mod candidate;
 pub(crate) mod replacement;
 pub(crate) mod variables;
 
+pub(crate) use candidate::CandidateSettings;
 pub use tenure_core::{Complaint, Delivery, Missed, Secret, SettingId};
 pub(crate) use variables::Variables;
 
@@ -13,7 +15,7 @@ use crate::token::Tokens;
 pub use crate::token::{Token, TokenProvider};
 use std::path::PathBuf;
 use std::time::Duration;
-use tenure_core::{format_duration, variable};
+use tenure_core::variable;
 
 /// The settings cannot be used. All that is wrong with them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -176,68 +178,6 @@ pub(crate) fn machine_name() -> Option<String> {
 #[must_use]
 pub(crate) fn machine_name() -> Option<String> {
     std::env::var("COMPUTERNAME").ok()
-}
-
-impl From<Settings> for Variables {
-    fn from(settings: Settings) -> Self {
-        // Named one by one, so that none is forgotten.
-        let Settings {
-            election,
-            credential,
-            name,
-            address,
-            jitter,
-            delivery,
-            missed,
-            lease,
-            margin,
-            renew,
-            poll,
-            failover,
-            request_timeout,
-            turn_timeout,
-            max_failures,
-            cool_down,
-            max_tenure,
-        } = settings;
-        let max_attempts = match delivery {
-            Delivery::AtMostOnce => None,
-            Delivery::AtLeastOnce { max_attempts } => Some(max_attempts),
-        };
-        let missed = match missed {
-            Missed::Once => None,
-            Missed::Skip => Some("skip".to_owned()),
-            Missed::All(most) => Some(format!("all {most}")),
-        };
-        let duration = |value: Option<Duration>| value.map(format_duration);
-        let number = |value: Option<u32>| value.map(|number| number.to_string());
-        let name = name.unwrap_or_else(Settings::default_name);
-        let mut variables = credential.variables();
-        for (name, value) in [
-            (variable::ELECTION, Some(election)),
-            (variable::NAME, Some(name)),
-            (variable::ADDRESS, address),
-            (variable::JITTER, duration(Some(jitter).filter(|jitter| !jitter.is_zero()))),
-            (variable::DELIVERY, max_attempts.map(|_| "at-least-once".to_owned())),
-            (variable::MAX_ATTEMPTS, number(max_attempts)),
-            (variable::MISSED, missed),
-            (variable::LEASE, duration(lease)),
-            (variable::MARGIN, duration(margin)),
-            (variable::RENEW, duration(renew)),
-            (variable::POLL, duration(poll)),
-            (variable::FAILOVER, duration(failover)),
-            (variable::REQUEST_TIMEOUT, duration(request_timeout)),
-            (variable::TURN_TIMEOUT, duration(turn_timeout)),
-            (variable::MAX_FAILURES, number(max_failures)),
-            (variable::COOL_DOWN, duration(cool_down)),
-            (variable::MAX_TENURE, duration(max_tenure)),
-        ] {
-            if let Some(value) = value {
-                variables.set(name, value);
-            }
-        }
-        variables
-    }
 }
 
 impl Credential {

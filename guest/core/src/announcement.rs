@@ -6,9 +6,10 @@
 
 use core::time::Duration;
 
+use super::limits;
 use super::side_blob_rules::{self, CANDIDATE};
 use super::text::{LONGEST_NAME, encoded, fit};
-use super::timings::{LONGEST_POLL, SECOND, Timings};
+use super::timings::{SECOND, Timings};
 use crate::mutants::mutant;
 use tenure_azure::answer::{Answer, Properties};
 use tenure_azure::lease_id::LeaseId;
@@ -156,5 +157,5 @@ pub(super) fn time_to_name(timings: &Timings) -> Duration {
 /// Returns the time for a successor to come that was just named, if a request `took` so long. The leader does not know
 /// how often the successor polls.
 pub(super) fn time_to_come(timings: &Timings, took: Duration) -> Duration {
-    LONGEST_POLL.max(2 * timings.poll) + TO_COME + TO_COME_REQUESTS * took
+    (*limits::POLL.end()).max(2 * timings.poll) + TO_COME + TO_COME_REQUESTS * took
 }

@@ -20,9 +20,10 @@ use super::next_record::Began;
 use super::problem::{Problem, ProblemClass, Reported};
 use super::report::{Ending, Exchange, Report, Turn};
 use super::service_clock::{ServiceClock, Timestamp};
-use super::settings::{Settings, variable};
+use super::settings::Settings;
 use super::steering::Steering;
 use super::turns::Turns;
+use super::variable;
 use crate::mutants::mutant;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -165,8 +166,8 @@ pub enum Beside {
 impl Beside {
     /// What is wrong with settings that need a host which sends them, on one that does not say so.
     #[must_use]
-    pub fn complaint(settings: &Settings, said: Option<&str>) -> Option<Complaint> {
-        settings.timings.failover.filter(|_| said != Some("true"))?;
+    pub fn complaint(settings: &Settings) -> Option<Complaint> {
+        settings.timings.failover.filter(|_| !settings.background)?;
         Some(Complaint {
             setting: SettingId::of(variable::FAILOVER),
             problem: "failover before the lease ends needs requests between the steps of the election, and this \

@@ -14,12 +14,13 @@ use super::credential_state::{CredentialState, Fetch, Fetched, LONGEST_FETCH};
 use super::environment::Environment;
 use super::failure::Failure;
 use super::last_will::LastWill;
+use super::limits;
 use super::listing::{Listed, listed};
 use super::orders::{Placing, TransferOrder, TransferState, transfer, trigger};
 use super::problem::{Problem, ProblemClass};
 use super::record::TriggerState;
 use super::report::{Event, Report, Request, Response};
-use super::settings::{Settings, variable};
+use super::settings::Settings;
 use super::side_blobs::{
     ListedBlob, Session, SideAnswer, SideRequest, SideWrite, beside, beside_prefix, judged, page,
 };
@@ -38,9 +39,6 @@ pub const MOST_BODY: usize = 64 * 1024;
 
 /// The most bytes of a content, or of a page of a list.
 const MOST_CONTENT: usize = 4 * 1024 * 1024;
-
-/// The longest break period, in seconds (Lease Blob, REST reference).
-const LONGEST_BREAK: u64 = 60;
 
 /// The most tries of a request outside an election: when the first two were refused for the clock and for the
 /// first key, a third can be right.
@@ -93,7 +91,6 @@ pub fn step<S: Surroundings>(
     around: &S,
 ) -> impl Future<Output = Report> {
     let read = Settings::read_on_from(environment, state);
-    let wants_will = environment.variable(variable::LAST_WILL).is_some_and(|value| value == "true");
     async move {
         let (settings, complaints) = match read {
             Ok(read) => read,
@@ -101,7 +98,7 @@ pub fn step<S: Surroundings>(
         };
         let mut step = Step::begin(&settings, state, begins, event, &mut Dice(around));
         step.complain(&complaints, begins.at);
-        take(step, &settings, wants_will, around).await
+        take(step, &settings, settings.last_will, around).await
     }
 }
 
@@ -227,7 +224,8 @@ pub async fn break_lease<S: Surroundings>(
 ) -> Result<Duration, Problem> {
     // Rounded up: a fraction of a second must not become "at once".
     let seconds = period.map(|period| period.as_secs() + u64::from(period.subsec_nanos() > 0));
-    let period = seconds.map(|seconds| u32::try_from(seconds.min(LONGEST_BREAK)).unwrap_or(60));
+    let most = limits::BREAK_PERIOD.end().as_secs();
+    let period = seconds.map(|seconds| u32::try_from(seconds.min(most)).unwrap_or(u32::MAX));
     let operation = Operation::Break { period, if_match: None };
     let mut credential_state = CredentialState::default();
     let answer = ask_for_people(settings, operation.clone(), &mut credential_state, around).await?;

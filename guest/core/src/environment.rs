@@ -1,6 +1,7 @@
 //! Where settings come from: variables, and the files that some of them name.
 
 use super::complaint::SettingId;
+use super::options::Options;
 use serde::{Deserialize, Serialize};
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
@@ -8,7 +9,7 @@ use tenure_base::secret::shown;
 
 /// What a host gives.
 pub trait Environment {
-    /// A variable; none when it is not set.
+    /// A variable; none when it is not set. A host that has [`options`](Self::options) gives what it would be.
     fn variable(&self, name: &str) -> Option<String>;
 
     /// What a file says now.
@@ -16,6 +17,11 @@ pub trait Environment {
     /// # Errors
     /// Why it cannot be read.
     fn file(&self, path: &str) -> Result<Secret, Unreadable>;
+
+    /// Returns the options of the candidate, if the host has them as values. Otherwise they are read from the variables.
+    fn options(&self) -> Option<&Options> {
+        None
+    }
 
     /// Returns the name of a setting for a text about the setting `about`. It is the variable, unless the user knows it by
     /// another name.
@@ -97,6 +103,10 @@ impl Environment for Remembered<'_> {
 
     fn file(&self, path: &str) -> Result<Secret, Unreadable> {
         if self.file.path == path { Ok(self.file.text.clone()) } else { Err(Unreadable::Missing) }
+    }
+
+    fn options(&self) -> Option<&Options> {
+        self.environment.options()
     }
 
     fn called(&self, setting: SettingId, about: SettingId) -> String {

@@ -2,8 +2,7 @@
 
 use core::time::Duration;
 
-pub(super) const SHORTEST_FAILOVER: Duration = Duration::from_secs(1);
-pub(super) const LONGEST_FAILOVER: Duration = Duration::from_secs(10);
+use super::limits;
 
 /// The least by which a leader that beats stops before its promise ends.
 const LEAST_PROMISE_MARGIN: Duration = Duration::from_millis(300);
@@ -40,7 +39,7 @@ impl Failover {
     /// Whether some settings make a leader promise that.
     pub(super) fn may_promise(promise: Duration) -> bool {
         let of = |within| Failover { within }.promise();
-        (of(SHORTEST_FAILOVER)..=of(LONGEST_FAILOVER)).contains(&promise)
+        (of(*limits::FAILOVER.start())..=of(*limits::FAILOVER.end())).contains(&promise)
     }
 
     /// How long a leader acts by a beat: the promise, less what clocks and preemption may be off.

@@ -3,11 +3,10 @@
 
 use core::time::Duration;
 
-/// A cool-down grows to so many times the first one, and no longer than [`LONGEST`].
-const MOST_TIMES: u32 = 16;
+use super::limits;
 
-/// No candidate stays out for longer than this.
-const LONGEST: Duration = Duration::from_secs(3600);
+/// A cool-down grows to so many times the first one.
+const MOST_TIMES: u32 = 16;
 
 /// Which failures of its work end a leadership, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +25,6 @@ impl FailurePolicy {
     /// The longest cool-down after so many before it.
     pub(super) fn longest(&self, before: u32) -> Duration {
         let times = 1_u32.checked_shl(before).unwrap_or(MOST_TIMES).min(MOST_TIMES);
-        self.cool_down.saturating_mul(times).min(LONGEST)
+        self.cool_down.saturating_mul(times).min(*limits::COOL_DOWN.end())
     }
 }

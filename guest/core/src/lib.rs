@@ -43,11 +43,13 @@ mod hints;
 mod history;
 mod holding;
 mod last_will;
+pub mod limits;
 mod listing;
 #[cfg_attr(not(feature = "mutants"), doc(hidden))]
 pub mod mutants;
 mod next_record;
 mod one_turn;
+mod options;
 mod orders;
 mod own_time;
 mod pace;
@@ -72,6 +74,7 @@ mod text;
 mod timings;
 mod turn_key;
 mod turns;
+pub mod variable;
 mod wake;
 mod watching;
 mod write;
@@ -90,6 +93,7 @@ pub use history::{History, Incumbent};
 pub use last_will::LastWill;
 pub use listing::{Listed, listed};
 pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
+pub use options::{Options, Orders, Retries};
 pub use orders::{Placing, TransferOrder, TransferState, transfer, trigger};
 pub use own_time::OwnTime;
 pub use problem::{Problem, ProblemClass};
@@ -102,7 +106,7 @@ pub use report::{
     Role, Share, State, Told, Turn, TurnResult,
 };
 pub use service_clock::{ServiceClock, Timestamp};
-pub use settings::{Needs, Settings, variable};
+pub use settings::{Needs, Settings};
 pub use side_blobs::{ListedBlob, Session, SideAnswer, SideRequest, SideWrite};
 pub use slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone, ZoneOffset};
 pub use snapshot::{LeaseState, Look, Snapshot, broken};

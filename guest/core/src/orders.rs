@@ -13,11 +13,12 @@ use core::time::Duration;
 use super::Moment;
 use super::context::Context;
 use super::handing_over;
+use super::limits;
 use super::phase::{Hold, SeenOrders};
 use super::problem::Problem;
 use super::record::{self, Trigger};
 use super::service_clock::Timestamp;
-use super::settings::{ORDERS_EVERY, Settings};
+use super::settings::Settings;
 use super::side_blob_rules::{self, CANDIDATE};
 use super::steering::GivingUp;
 use super::text::{LONGEST_NAME, decoded, encoded, fit, is_order_id};
@@ -96,7 +97,7 @@ pub(super) fn read(
     context: &mut Context<'_>,
 ) {
     let (now, settings) = (context.now, context.settings);
-    let every = settings.orders.unwrap_or(ORDERS_EVERY);
+    let every = settings.orders.unwrap_or(limits::DEFAULT_ORDERS);
     let orders = &mut hold.orders;
     let class = answer.map(|answer| answer.class);
     let again = match class {
@@ -145,7 +146,8 @@ fn obey(transfer: Transfer, hold: &mut Hold, context: &mut Context<'_>) {
     let Transfer { id, term, placed, to } = transfer;
     let is_of_term = term == hold.record.term || mutant!(TransferOfAnyTerm);
     let age = now.since(placed).max(placed.since(now));
-    let expires = TRANSFER_EXPIRES.max(2 * context.settings.orders.unwrap_or(ORDERS_EVERY));
+    let expires =
+        TRANSFER_EXPIRES.max(2 * context.settings.orders.unwrap_or(limits::DEFAULT_ORDERS));
     let current = age <= expires;
     let known = hold.orders.obeyed.contains(&id) && !mutant!(TransferObeyedAgain);
     if !is_of_term || !current || known {

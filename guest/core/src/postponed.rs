@@ -11,8 +11,9 @@ use super::complaint::{Complaint, SettingId};
 use super::environment::{Environment, Remembered};
 use super::problem::{Problem, ProblemClass};
 use super::report::{Event, Report, Role};
-use super::settings::{Settings, variable};
+use super::settings::Settings;
 use super::state::Postponed;
+use super::variable;
 use tenure_base::prelude::*;
 
 /// How long until a candidate whose settings cannot be used is to be asked again.

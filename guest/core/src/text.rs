@@ -9,7 +9,7 @@ use tenure_azure::percent::{self, AsciiSet};
 use tenure_base::prelude::*;
 
 /// The longest name of a candidate, in bytes.
-pub(super) const LONGEST_NAME: usize = 128;
+pub const LONGEST_NAME: usize = 128;
 
 /// The longest reason of a failure, in bytes.
 pub(super) const LONGEST_REASON: usize = 200;
@@ -18,7 +18,7 @@ pub(super) const LONGEST_REASON: usize = 200;
 const LONGEST_ID: usize = 64;
 
 /// The longest address of a candidate, in bytes.
-pub(super) const LONGEST_ADDRESS: usize = 256;
+pub const LONGEST_ADDRESS: usize = 256;
 
 /// The longest cron expression, in bytes.
 pub(super) const LONGEST_CRON: usize = 256;

@@ -3,20 +3,8 @@
 use core::time::Duration;
 
 use super::Moment;
-use super::failover::{Failover, LONGEST_FAILOVER, SHORTEST_FAILOVER};
+use super::failover::Failover;
 use crate::mutants::mutant;
-use tenure_base::duration::format_duration;
-use tenure_base::prelude::*;
-
-/// The shortest margin: the service may be 2 s off, and the host needs its slack.
-const LEAST_MARGIN: Duration = Duration::from_millis(2_500);
-const SHORTEST_LEASE: Duration = Duration::from_secs(15);
-const LONGEST_LEASE: Duration = Duration::from_secs(60);
-const SHORTEST_POLL: Duration = Duration::from_millis(500);
-/// No follower polls less often.
-pub(super) const LONGEST_POLL: Duration = Duration::from_secs(60);
-const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A record write is given this long at least, also when a renewal is due before.
 const LEAST_WRITE: Duration = Duration::from_secs(1);
@@ -105,229 +93,21 @@ impl Timings {
     }
 }
 
-/// Periods as they were set; what is not set follows from the lease.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wanted {
-    pub lease: Option<Duration>,
-    pub margin: Option<Duration>,
-    pub renew: Option<Duration>,
-    pub poll: Option<Duration>,
-    pub request_timeout: Option<Duration>,
-    pub failover: Option<Duration>,
-    /// One of them could not be read: how they go together is not judged then.
-    pub incomplete: bool,
-}
-
-/// Which setting breaks a rule, what the rule is, and what would do.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Breach {
-    pub setting: Setting,
-    pub problem: String,
-    pub advice: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Setting {
-    Lease,
-    Margin,
-    Renew,
-    Poll,
-    RequestTimeout,
-    Failover,
-}
-
-impl Wanted {
-    /// Judges every rule and reports all that are broken.
-    pub fn judge(self) -> Result<Timings, Vec<Breach>> {
-        let mut breaches = Vec::new();
-        let mut breach = |setting, problem: String, advice: String| {
-            breaches.push(Breach { setting, problem, advice });
-        };
-        if let Some(failover) = self.failover
-            && !(SHORTEST_FAILOVER..=LONGEST_FAILOVER).contains(&failover)
-        {
-            breach(
-                Setting::Failover,
-                format!("{} is not between 1s and 10s", format_duration(failover)),
-                "choose 3s; less only if requests take at most a tenth of it".into(),
-            );
-        }
-        // Beats replace a leader sooner than its lease ends, which is for candidates without them.
-        let lease = self.lease.unwrap_or(match self.failover {
-            Some(_) => LONGEST_LEASE,
-            None => SHORTEST_LEASE,
-        });
-        let lease_fits = (SHORTEST_LEASE..=LONGEST_LEASE).contains(&lease);
-        if !lease_fits || lease.subsec_nanos() != 0 {
-            breach(
-                Setting::Lease,
-                format!(
-                    "{} is not a lease that the service grants (whole seconds, 15s to 60s)",
-                    format_duration(lease)
-                ),
-                "choose 15s to be replaced soonest, more for fewer requests".into(),
-            );
-        }
-        let margin = self.margin.unwrap_or(LEAST_MARGIN.max(lease / 5));
-        if margin < LEAST_MARGIN {
-            breach(
-                Setting::Margin,
-                format!("{} is shorter than 2.5s", format_duration(margin)),
-                "the service may end a lease 2s early; leave the margin at a fifth of the lease"
-                    .into(),
-            );
-        }
-        let timeout = self.request_timeout.unwrap_or(Duration::from_secs(3));
-        if !(SHORTEST_TIMEOUT..=LONGEST_TIMEOUT).contains(&timeout) {
-            breach(
-                Setting::RequestTimeout,
-                format!("{} is not between 1s and 30s", format_duration(timeout)),
-                "choose 3s unless the storage account is far away".into(),
-            );
-        }
-        let poll = self.poll.unwrap_or(Duration::from_secs(4));
-        if !(SHORTEST_POLL..=LONGEST_POLL).contains(&poll) {
-            breach(
-                Setting::Poll,
-                format!("{} is not between 500ms and 1m", format_duration(poll)),
-                "a follower waits half of it to all of it; 4s gives a fast takeover at little cost"
-                    .into(),
-            );
-        }
-        let renew = self.renew.unwrap_or(lease * 4 / 15);
-        let two_more = 2 * (timeout + BACK_OFF);
-        if renew < SHORTEST_TIMEOUT {
-            breach(
-                Setting::Renew,
-                format!("{} is shorter than 1s", format_duration(renew)),
-                "choose about a quarter of the lease".into(),
-            );
-        } else if lease_fits && !self.incomplete && renew + two_more + margin > lease {
-            let most = lease.saturating_sub(two_more + margin);
-            let advice = if most < SHORTEST_TIMEOUT {
-                "choose a longer lease, a shorter margin or a shorter request time-out".into()
-            } else {
-                format!(
-                    "renew every {} or less, or choose a longer lease, a shorter margin or a \
-                     shorter request time-out",
-                    format_duration(Duration::from_millis(
-                        u64::try_from(most.as_millis()).unwrap_or(u64::MAX)
-                    ))
-                )
-            };
-            let setting = match (self.renew, self.margin, self.request_timeout) {
-                (Some(_), ..) => Setting::Renew,
-                (None, Some(_), _) => Setting::Margin,
-                (None, None, Some(_)) => Setting::RequestTimeout,
-                (None, None, None) => Setting::Lease,
-            };
-            breach(
-                setting,
-                format!(
-                    "a renewal every {} and two attempts of {} each exceed the {} for which \
-                     a leader may act, with a lease of {} and a margin of {}",
-                    format_duration(renew),
-                    format_duration(timeout + BACK_OFF),
-                    format_duration(lease.saturating_sub(margin)),
-                    format_duration(lease),
-                    format_duration(margin),
-                ),
-                advice,
-            );
-        }
-        match breaches.is_empty() {
-            true => Ok(Timings {
-                lease,
-                margin,
-                renew,
-                poll,
-                request_timeout: timeout,
-                failover: self.failover.map(|within| Failover { within }),
-            }),
-            false => Err(breaches),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn seconds(seconds: f64) -> Option<Duration> {
-        Some(Duration::from_secs_f64(seconds))
-    }
-
-    #[test]
-    fn defaults_are_those_of_the_protocol() {
-        let timings = Wanted::default().judge().unwrap();
-        let expected = Timings {
-            lease: Duration::from_secs(15),
-            margin: Duration::from_secs(3),
-            renew: Duration::from_secs(4),
-            poll: Duration::from_secs(4),
-            request_timeout: Duration::from_secs(3),
-            failover: None,
-        };
-        assert_eq!(timings, expected);
-    }
-
-    #[test]
-    fn what_is_not_set_follows_from_the_lease() {
-        for lease in 15..=60 {
-            let timings = Wanted { lease: seconds(f64::from(lease)), ..Wanted::default() };
-            let timings = timings.judge().unwrap();
-            assert_eq!(timings.margin, Duration::from_secs(3).max(timings.lease / 5));
-            assert_eq!(timings.renew, timings.lease * 4 / 15);
-        }
-    }
-
-    #[test]
-    fn refuses_each_contradiction_and_names_it() {
-        let none = Wanted::default();
-        for (wanted, setting) in [
-            (Wanted { lease: seconds(14.0), ..none }, Setting::Lease),
-            (Wanted { lease: seconds(61.0), ..none }, Setting::Lease),
-            (Wanted { lease: seconds(15.5), ..none }, Setting::Lease),
-            (Wanted { margin: seconds(2.4), ..none }, Setting::Margin),
-            (Wanted { margin: seconds(9.0), ..none }, Setting::Margin),
-            (Wanted { renew: seconds(5.1), ..none }, Setting::Renew),
-            (Wanted { renew: seconds(0.5), ..none }, Setting::Renew),
-            (Wanted { renew: seconds(20.0), ..none }, Setting::Renew),
-            (Wanted { poll: seconds(0.4), ..none }, Setting::Poll),
-            (Wanted { poll: seconds(61.0), ..none }, Setting::Poll),
-            (Wanted { request_timeout: seconds(0.9), ..none }, Setting::RequestTimeout),
-            (Wanted { request_timeout: seconds(4.0), ..none }, Setting::RequestTimeout),
-            (Wanted { request_timeout: seconds(31.0), ..none }, Setting::RequestTimeout),
-            (Wanted { failover: seconds(0.9), ..none }, Setting::Failover),
-            (Wanted { failover: seconds(10.1), ..none }, Setting::Failover),
-        ] {
-            let breaches = wanted.judge().unwrap_err();
-            assert!(breaches.iter().any(|b| b.setting == setting), "{wanted:?}: {breaches:?}");
-        }
-        let all = Wanted {
-            lease: seconds(70.0),
-            margin: seconds(1.0),
-            poll: seconds(0.0),
-            renew: seconds(0.1),
-            request_timeout: seconds(0.0),
-            failover: seconds(0.0),
-            incomplete: false,
-        };
-        assert_eq!(all.judge().unwrap_err().len(), 6);
-    }
-
-    #[test]
-    fn the_advice_can_be_followed() {
-        let wanted = Wanted { renew: seconds(20.0), ..Wanted::default() };
-        let breach = wanted.judge().unwrap_err().remove(0);
-        assert!(breach.advice.starts_with("renew every 5s or less"), "{breach:?}");
-        assert!(Wanted { renew: seconds(5.0), ..Wanted::default() }.judge().is_ok());
-    }
-
     #[test]
     fn a_write_has_the_whole_timeout_while_two_tries_of_a_renewal_still_fit() {
-        let timings = Wanted::default().judge().unwrap();
         let at = Duration::from_millis;
+        let timings = Timings {
+            lease: at(15_000),
+            margin: at(3_000),
+            renew: at(4_000),
+            poll: at(4_000),
+            request_timeout: at(3_000),
+            failover: None,
+        };
         // Sent at 0, so valid until 12 s; the next renewal is due at 4 s.
         let given = |now| timings.for_a_write(at(now), at(4_000), at(12_000));
         for round_trip in [0, 1_000, 1_700, 2_500, 3_000] {
@@ -341,11 +121,5 @@ mod tests {
         assert_eq!(close.for_a_write(at(2_000), at(4_000), at(12_000)), at(3_000));
         assert_eq!(close.for_a_write(at(3_400), at(4_000), at(12_000)), at(1_600));
         assert_eq!(close.beside_renewals(at(6_000), at(12_000)), Duration::ZERO);
-    }
-
-    #[test]
-    fn with_failover_the_lease_is_long_unless_it_is_set() {
-        let with = Wanted { failover: seconds(3.0), ..Wanted::default() }.judge().unwrap();
-        assert_eq!((with.lease, with.renew), (Duration::from_secs(60), Duration::from_secs(16)));
     }
 }

@@ -28,7 +28,7 @@ use convert::Across as _;
 use host::Host;
 use tenure_azure::request::Request;
 use tenure_core::driver::{self, Surroundings};
-use tenure_core::{Begins, Beside, Failure, Moment, Response, Settings, variable};
+use tenure_core::{Begins, Beside, Failure, Moment, Response, Settings};
 
 /// What the macro makes of `wit/`.
 mod bindings {
@@ -89,12 +89,11 @@ impl Guest for Component {
 
     fn check() -> Result<wit::Needs, Vec<wit::Complaint>> {
         let host = Host::look();
-        let judged = Settings::read(&host).and_then(|settings| {
-            match Beside::complaint(&settings, host.get(variable::BACKGROUND).as_deref()) {
+        let judged =
+            Settings::read(&host).and_then(|settings| match Beside::complaint(&settings) {
                 Some(complaint) => Err(vec![complaint]),
                 None => Ok(settings),
-            }
-        });
+            });
         let complaint = |tenure_core::Complaint { setting, problem, advice }| wit::Complaint {
             setting: setting.variable().into(),
             problem,

@@ -20,7 +20,7 @@ use tenure::handler::{Handler, from_fn};
 use tenure::status::Replacement;
 use tenure_base::duration::format_duration;
 use tenure_clock::{BootClock, Clock as _};
-use tenure_core::{Needs, Role, Settings, variable};
+use tenure_core::{Needs, Role, Settings};
 use tenure_members::{LEAVE_WITHIN, Membership, OfShare, Place, make_way};
 use tenure_server::{Board, Watcher};
 use tenure_shares::{Pace, Sign};
@@ -144,7 +144,7 @@ impl Candidacy {
         let observes = configuration.observes();
         // An observer is nobody's concern when it dies.
         let replacement = configuration.settings.replacement().filter(|_| !observes);
-        let watches = observes || configuration.settings.get(variable::ADDRESS).is_some();
+        let watches = observes || configuration.settings.options.address.is_some();
         let Front { board, order, orders } = front;
         let Some((work, read)) = work.zip(read) else { return Ok(None) };
         let Needs { origins, credential, mut notes } = read.needs(Utc::now());
@@ -179,7 +179,7 @@ impl Candidacy {
                 given: configuration.given.clone(),
                 election: Arc::new(election),
                 membership,
-                leaves_wills: settings.get(variable::LAST_WILL) == Some("true"),
+                leaves_wills: settings.options.last_will == Some(true),
             });
         }
         if let Some((part, settings)) = &configuration.part {
@@ -344,7 +344,8 @@ fn no_work(shares: u32) -> Box<dyn Handler> {
 
 /// How soon this candidate is replaced if it dies as leader, and why.
 fn told_of(replacement: Replacement, configuration: &Configuration) -> String {
-    let timings = configuration.settings.timings().filter(|_| replacement.promise.is_some());
+    let timings =
+        configuration.settings.options.timings().filter(|_| replacement.promise.is_some());
     let beats = timings.map(|timings| {
         format!(
             ". As leader it writes a beat every {}, and stops its work {} after the last successful one",

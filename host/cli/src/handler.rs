@@ -22,7 +22,7 @@ use tenure::Event;
 use tenure::engine::Variables;
 use tenure::handler::{Handler, LineSink, WebhookHandler, from_fn};
 use tenure_clock::BootClock;
-use tenure_core::variable;
+use tenure_core::Retries;
 use tenure_server::{Application, Board};
 use tenure_wasmtime::{ComponentHandler, Engine, MEMORY_LIMIT as USUAL_MEMORY, Options};
 use tenure_webhook::Target;
@@ -146,7 +146,7 @@ pub(super) async fn of_run(
             match kind {
                 Kind::Component => component(engine, clock, configuration, output, log).await,
                 Kind::Webhook => post(clock, configuration, output),
-                Kind::Command => command(clock, configuration, output),
+                Kind::Command => command(configuration, output),
                 Kind::Application => Some(application(clock, configuration, board)),
             }
         }
@@ -190,7 +190,7 @@ fn named(kind: Kind) -> &'static str {
 /// Nothing runs here. The grace is as long as the application can have been told that it may act: beats may turn out to be
 /// impossible.
 fn application(clock: &BootClock, configuration: &Configuration, board: &Arc<Board>) -> Work {
-    let grace = configuration.settings.timings().map(|timings| timings.by_lease());
+    let grace = configuration.settings.options.timings().map(|timings| timings.by_lease());
     let handler = Box::new(Application::new(board.clone(), clock.clone()));
     Work { handler, grace, found: Found::Application }
 }
@@ -268,7 +268,7 @@ fn post(clock: &BootClock, configuration: &mut Configuration, output: LineSink) 
     let authorities = configuration.authorities_of(&WEBHOOK_CA_FILE);
     let unusable = authorities.is_none() && configuration.given.text(&WEBHOOK_CA_FILE).is_some();
     let authorities = authorities.unwrap_or_default();
-    let repeats = configuration.settings.get(variable::DELIVERY) == Some("at-least-once");
+    let repeats = configuration.settings.options.retries == Some(Retries::UntilSuccess);
     let variables = variables_of_webhook(configuration);
     let handler = WebhookHandler::new(variables, authorities, repeats, Some(output), clock);
     let handler = handler.map_err(|complaints| configuration.add(complaints)).ok();
@@ -356,20 +356,20 @@ fn a_line(program: &str) -> Option<(String, &'static str)> {
 }
 
 #[cfg(unix)]
-fn command(clock: &BootClock, configuration: &mut Configuration, output: LineSink) -> Option<Work> {
+fn command(configuration: &mut Configuration, output: LineSink) -> Option<Work> {
     use tenure::handler::{CommandHandler, CommandSettings};
     use tenure_supervisor::STOP_TIME;
     let env = configuration.handler_env();
     let stop_time = configuration.stop_time().unwrap_or(STOP_TIME);
     // A leader that leaves in good order beats meanwhile, and the command has the time that it always has.
-    let beats = configuration.settings.get(variable::FAILOVER).is_some();
+    let beats = configuration.settings.options.failover.is_some();
     let grace = if beats { stop_time.max(STOP_TIME) } else { stop_time };
     let attached = configuration.attached.clone();
     let supervisor = configuration.supervisor.clone();
     let settings = CommandSettings { env, stop_time, output, attached, supervisor };
     let words = configuration.given.words(&COMMAND).map(|(_, word)| word.text.clone());
     let words: Vec<_> = words.collect();
-    match CommandHandler::new(&words, settings, clock) {
+    match CommandHandler::new(&words, settings) {
         // It is told to end at once then, and has the time for it that it always has.
         Ok(handler) => {
             let of_a_shell = words.iter().filter_map(|word| word.to_str());
@@ -394,7 +394,7 @@ fn command(clock: &BootClock, configuration: &mut Configuration, output: LineSin
 }
 
 #[cfg(not(unix))]
-fn command(_: &BootClock, configuration: &mut Configuration, _: LineSink) -> Option<Work> {
+fn command(configuration: &mut Configuration, _: LineSink) -> Option<Work> {
     configuration.complain_of_use(
         &COMMAND,
         "this system cannot reliably stop a command and everything that it starts",

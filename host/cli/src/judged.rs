@@ -11,9 +11,8 @@ use super::variables;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tenure::Authorities;
-use tenure::engine::{Election, Variables};
+use tenure::engine::{CandidateSettings, Election, Variables};
 use tenure_clock::BootClock;
-use tenure_core::variable;
 use tenure_server::Hosts;
 use tenure_wasmtime::{ElectionComponent, Engine};
 use tokio::net::TcpListener;
@@ -85,7 +84,7 @@ impl Shared {
         // Those who trust the same servers share their connections too.
         let component = component.map_err(|error| error.to_string())?;
         let component = component.trusting(authorities.clone());
-        let election = Election::new(Variables::new(), &clock).trusting(authorities);
+        let election = Election::new(CandidateSettings::default(), &clock).trusting(authorities);
         Ok(Self { engine, clock, component, election })
     }
 
@@ -158,7 +157,7 @@ pub(super) fn leave_wills(
         );
     }
     for configuration in configurations.iter_mut().filter(|c| !c.given.is_on(&NO_WORK)) {
-        configuration.settings.set(variable::LAST_WILL, "true");
+        configuration.settings.options.last_will = Some(true);
         configuration.supervisor = supervisor.cloned();
     }
     None

@@ -11,10 +11,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::NamedTempFile;
-use tenure::engine::Variables;
+use tenure::engine::CandidateSettings;
 use tenure::status::Replacement;
-use tenure_core::variable;
+use tenure_core::{format_duration, variable};
 use tenure_store::{self as store, Store};
 use tenure_wasmtime::EXAMPLE_HANDLER;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
@@ -24,17 +25,18 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// How soon a leader is replaced whose machine dies.
-const FAILOVER: &str = "3s";
+const FAILOVER: Duration = Duration::from_secs(3);
 
 /// Returns how soon a leader is replaced, with these settings. Only on Linux can the demo find the process below a
 /// supervisor, and kill it.
 fn replacement() -> io::Result<Replacement> {
-    let settings = Variables::new()
-        .with(variable::FAILOVER, FAILOVER)
-        .with(variable::ADDRESS, "http://127.0.0.1")
-        .with(variable::LAST_WILL, cfg!(target_os = "linux").to_string());
-    let replacement = settings.replacement();
-    replacement.ok_or_else(|| io::Error::other("the periods of the demo do not fit together"))
+    let mut settings = CandidateSettings::default();
+    settings.options.failover = Some(FAILOVER);
+    settings.options.address = Some("http://127.0.0.1".to_owned());
+    settings.options.last_will = Some(cfg!(target_os = "linux"));
+    settings
+        .replacement()
+        .ok_or_else(|| io::Error::other("the periods of the demo do not fit together"))
 }
 
 /// Things that all candidates use, and that live as long as they do.
@@ -127,7 +129,14 @@ impl Candidate {
         let through = store.connection_string().replace(&store.address().to_string(), &link);
         let mut command = command("run", &through);
         command.args(["--log", "json", "--log-level", "debug", "--listen", "127.0.0.1:0"]);
-        command.args(["--name", self.name, "--every", "2s", "--failover", FAILOVER]);
+        command.args([
+            "--name",
+            self.name,
+            "--every",
+            "2s",
+            "--failover",
+            &format_duration(FAILOVER),
+        ]);
         command.arg("--address").arg(format!("http://{}", self.face));
         command.arg("--handler").arg(self.props.handler.path());
         command.arg("--env").arg(format!("REPORT_URL=http://{sink}/turns"));

@@ -39,23 +39,20 @@ use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure::engine::CandidateSettings;
 use tenure::engine::Election;
 use tenure::engine::Runner;
-use tenure::engine::Variables;
 use tenure::handler::{self, Handler};
 use tenure::settings::{InvalidSettings, Schedule, Settings};
 use tenure::{Class, Elector, Event};
 use tenure_clock::BootClock;
-use tenure_core::{Complaint, ProblemClass, SettingId, variable};
+use tenure_core::{Complaint, ProblemClass, SettingId, limits, variable};
 use tenure_shares::{Pace, Sign};
 use tokio::runtime::Handle as Runtime;
 use tokio::time::timeout;
 
 /// The most shares: a plan of so many is one request of half a MiB.
-pub(crate) const MOST: u32 = 100_000;
-
-/// How long a lease lasts unless it is set.
-const LEASE: Duration = Duration::from_secs(15);
+pub const MOST_SHARES: u32 = 100_000;
 
 /// A share of the work: which, of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,7 +100,7 @@ impl Shares {
             let advice = "give each process a name of its own";
             complaints.push(complaint(variable::NAME, "shares need a name", advice));
         }
-        if !(1..=MOST).contains(&count) {
+        if !(1..=MOST_SHARES).contains(&count) {
             let problem = format!("work cannot be split into {count} shares");
             complaints.push(complaint("TENURE_SHARES", &problem, "split it into 1 to 100,000"));
         }
@@ -116,7 +113,7 @@ impl Shares {
         let election = elector.election().with_settings(coordinating(&settings));
         election.check()?;
         let Settings { failover, lease, .. } = &settings;
-        let pace = Pace::of(failover.or(*lease).unwrap_or(LEASE));
+        let pace = Pace::of(failover.or(*lease).unwrap_or(limits::DEFAULT_LEASE));
         Ok(Self {
             election: Arc::new(election),
             settings,
@@ -199,7 +196,7 @@ impl Shares {
         work: impl Fn(Part) -> H + Send + Sync,
         leave: impl Future<Output = ()>,
     ) -> Result<(), InvalidSettings> {
-        let of_share = |settings| Variables::from(settings).on(schedule.clone());
+        let of_share = |settings| CandidateSettings::from(settings).on(schedule.clone());
         self.election.with_settings(of_share(self.settings.clone())).check()?;
         let share = |candidate: Candidate, place: Place| {
             let part = candidate.part;
@@ -220,7 +217,8 @@ impl Shares {
         let member = Membership {
             sign: self.sign.clone(),
             count: self.count,
-            patience: 2 * self.settings.lease.unwrap_or(LEASE) + self.grace.unwrap_or_default(),
+            patience: 2 * self.settings.lease.unwrap_or(limits::DEFAULT_LEASE)
+                + self.grace.unwrap_or_default(),
             leave_within: self.leave_within,
         };
         let there = (self.election.clone(), self.clock.clone(), Runtime::current());
@@ -238,7 +236,7 @@ impl Shares {
     /// A candidate at that place.
     fn candidate(
         &self,
-        settings: Variables,
+        settings: CandidateSettings,
         work: impl Handler,
         part: Option<Part>,
         mut place: Place,
@@ -282,8 +280,10 @@ impl fmt::Debug for Shares {
 }
 
 /// The settings of the coordinating election, which has no turns.
-fn coordinating(settings: &Settings) -> Variables {
-    Variables::from(settings.clone()).with(variable::COORDINATES, "true")
+fn coordinating(settings: &Settings) -> CandidateSettings {
+    let mut settings = CandidateSettings::from(settings.clone());
+    settings.options.coordinates = Some(true);
+    settings
 }
 
 fn complaint(setting: &'static str, problem: &str, advice: &str) -> Complaint {

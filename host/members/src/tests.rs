@@ -15,13 +15,13 @@ fn complaints(settings: Settings, count: u32) -> Vec<&'static str> {
 fn all_complaints_come_at_once() {
     let credential = || Credential::ConnectionString("UseDevelopmentStorage=true".into());
     let settings = Settings::new("jobs/orders", credential());
-    for count in [0, MOST + 1] {
+    for count in [0, MOST_SHARES + 1] {
         let told = complaints(settings.clone(), count);
         assert_eq!(told, [variable::NAME, "TENURE_SHARES"], "{count}");
     }
     let mut settings = Settings::new("jobs/orders", credential());
     settings.name = Some("ada".to_owned());
-    for count in [1, MOST] {
+    for count in [1, MOST_SHARES] {
         assert_eq!(complaints(settings.clone(), count), [""; 0], "{count}");
     }
 }

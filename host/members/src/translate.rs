@@ -78,7 +78,9 @@ pub(super) fn answer(ask: &Ask, own: &str, outcomes: Vec<Outcome>) -> (Answer, O
         (_, Some(Ok(Done::Leased))) => return (Answer::Refused, Some(leased(ask, own))),
         (Ask::ReadPlan(_), Some(Ok(Done::Content(text, ETag(tag))))) => {
             return match serde_json::from_str::<Plan>(&text) {
-                Ok(plan) if plan.is_sound(super::MOST) => (Answer::Plan(plan, Tag(tag)), None),
+                Ok(plan) if plan.is_sound(super::MOST_SHARES) => {
+                    (Answer::Plan(plan, Tag(tag)), None)
+                }
                 Ok(_) => (Answer::Unknown, Some(no_plan(&"no leader writes such a plan"))),
                 Err(error) => (Answer::Unknown, Some(no_plan(&error))),
             };

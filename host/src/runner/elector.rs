@@ -2,7 +2,7 @@
 
 use crate::election::Election;
 use std::time::Duration;
-use tenure_core::{Event, Failure, FailureKind, Report, Request, Response, State, variable};
+use tenure_core::{Event, Failure, FailureKind, Report, Request, Response, State};
 use thiserror::Error;
 
 /// A step failed, and the state of its candidate is void. The text says why, for people.
@@ -75,8 +75,7 @@ impl Elector for Election {
     }
 
     fn names(&self) -> (&str, &str) {
-        let settings = self.settings();
-        let setting = |name| settings.get(name).unwrap_or_default();
-        (setting(variable::ELECTION), setting(variable::NAME))
+        let options = &self.settings().options;
+        [&options.election, &options.name].map(|text| text.as_deref().unwrap_or_default()).into()
     }
 }

@@ -12,11 +12,15 @@ fn settings() -> Settings {
 type Read = Result<tenure_core::Settings, Vec<tenure_core::Complaint>>;
 
 fn read(settings: &Settings, schedule: Option<Schedule>) -> Read {
-    let mut variables = Variables::from(settings.clone());
+    let mut settings = CandidateSettings::from(settings.clone());
     if let Some(schedule) = schedule {
-        variables = variables.on(schedule);
+        settings = settings.on(schedule);
     }
-    tenure_core::Settings::read(|name: &str| variables.get(name).map(str::to_owned))
+    let variables = Variables::from(settings.clone());
+    let read = tenure_core::Settings::read(|name: &str| variables.get(name).map(str::to_owned));
+    // The component reads what the core takes here.
+    assert_eq!(format!("{read:?}"), format!("{:?}", tenure_core::Settings::read_from(&settings)));
+    read
 }
 
 /// All that a timer can have.
@@ -57,7 +61,7 @@ fn the_component_reads_what_was_written() {
     assert_eq!(timings.failover.map(|failover| failover.within), Some(Duration::from_secs(3)));
     assert_eq!(timings.request_timeout, Duration::from_secs(4));
     let agenda = read.agenda;
-    assert_eq!(agenda.schedule, Timer::every(period).ok());
+    assert_eq!(agenda.schedule, Timer::every(period));
     assert_eq!(agenda.delivery, Delivery::AtLeastOnce { max_attempts: 7 });
     assert_eq!(agenda.missed, Missed::All(9));
     assert_eq!(read.failure_policy.turn_timeout, Some(Duration::from_secs(3_600)));
@@ -124,7 +128,7 @@ fn no_secret_is_printed() {
 #[test]
 fn a_file_is_named_wherever_the_program_is() {
     let credential = Credential::ConnectionStringFile("secrets/storage".into());
-    let variables = Variables::from(Settings::new("jobs/report", credential));
+    let variables = CandidateSettings::from(Settings::new("jobs/report", credential)).credential;
     let path = PathBuf::from(variables.get(variable::CONNECTION_STRING_FILE).unwrap());
     assert!(path.is_absolute() && path.ends_with("secrets/storage"), "{}", path.display());
 }

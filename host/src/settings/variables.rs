@@ -1,31 +1,16 @@
 //! Settings as the election component reads them: environment variables.
 
-use super::Schedule;
-use super::replacement::Replacement;
 use crate::token::Tokens;
 use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
-use tenure_core::{
-    Environment, Failover, Secret, SettingId, Timings, Unreadable, format_duration, variable,
-};
+use tenure_core::{Environment, Secret, Unreadable, variable};
 use zeroize::Zeroize;
-
-/// What the periods of a candidate follow from.
-const PERIODS: &[&str] = &[
-    variable::LEASE,
-    variable::MARGIN,
-    variable::RENEW,
-    variable::POLL,
-    variable::FAILOVER,
-    variable::REQUEST_TIMEOUT,
-];
 
 /// The environment of the election component, and nothing but that: it holds the storage
 /// credential. `Debug` shows names only; the values are overwritten when it is dropped.
 ///
-/// For programs that are configured from outside, by a deployment; others write
-/// [`Settings`](super::Settings), which become these.
+/// For programs that are configured from outside, by a deployment; others write [`Settings`](super::Settings).
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Variables {
     values: Vec<(String, String)>,
@@ -57,22 +42,9 @@ impl Variables {
         variables
     }
 
-    /// Returns the same with this schedule. Without one there are no turns.
-    #[must_use]
-    pub fn on(self, schedule: Schedule) -> Self {
-        match schedule {
-            Schedule::Every(interval) => self.with(variable::EVERY, format_duration(interval)),
-            Schedule::Cron { expression, time_zone: None } => self.with(variable::CRON, expression),
-            Schedule::Cron { expression, time_zone: Some(zone) } => {
-                self.with(variable::CRON, expression).with(variable::TIME_ZONE, zone)
-            }
-            Schedule::WhileLeading => self.with(variable::WHILE_LEADING, "true"),
-            Schedule::OnTrigger => self.with(variable::ON_TRIGGER, "true"),
-        }
-    }
-
     /// Those that say with what requests are authorised.
-    pub(super) fn of_credentials(mut self) -> Self {
+    #[must_use]
+    pub fn of_credentials(mut self) -> Self {
         let others = |name: &&String| name.starts_with("TENURE_");
         let others: Vec<_> =
             self.values.iter().map(|(name, _)| name).filter(others).cloned().collect();
@@ -118,41 +90,6 @@ impl Variables {
         self.values.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The periods that a candidate with these settings keeps; none where one of them is wrong.
-    pub fn timings(&self) -> Option<Timings> {
-        Some(self.read(PERIODS)?.timings)
-    }
-
-    /// How soon a leader with these settings is replaced when it dies; none where one of them is wrong. It counts as
-    /// supervised where it is asked for its [last will](variable::LAST_WILL).
-    pub fn replacement(&self) -> Option<Replacement> {
-        let timings = self.timings()?;
-        Some(Replacement {
-            promise: timings.failover.map(Failover::promise),
-            lease: timings.lease,
-            poll: timings.poll,
-            supervised: self.get(variable::LAST_WILL) == Some("true"),
-            watched: self.get(variable::ADDRESS).is_some_and(Replacement::may_be_watched),
-        })
-    }
-
-    /// The timer as the record of a leader with these settings has it; none without one, or where
-    /// it is wrong.
-    pub fn schedule(&self) -> Option<String> {
-        self.read(&[variable::EVERY, variable::CRON, variable::TIME_ZONE])?.agenda.description()
-    }
-
-    /// Some of the settings as the component reads them; none where one of these is wrong.
-    fn read(&self, some: &[&str]) -> Option<tenure_core::Settings> {
-        let value = |name: &str| match name {
-            variable::ELECTION => Some("any/any".to_owned()),
-            variable::CONNECTION_STRING => Some("UseDevelopmentStorage=true".to_owned()),
-            name if some.contains(&name) => self.get(name).map(str::to_owned),
-            _ => None,
-        };
-        tenure_core::Settings::read(value).ok()
-    }
-
     /// All of them, secrets too: for the environment of a component.
     pub fn environment(&self) -> &[(String, String)] {
         &self.values
@@ -179,10 +116,6 @@ impl Environment for Variables {
             Err(error) if error.kind() == ErrorKind::IsADirectory => Err(Unreadable::Directory),
             _ => Err(Unreadable::NoText),
         }
-    }
-
-    fn called(&self, setting: SettingId, _about: SettingId) -> String {
-        setting.field()
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tenure::Lease;
+use tenure_core::limits;
 use tokio::sync::Semaphore;
 use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
@@ -33,9 +34,6 @@ pub(super) const RESTING: u16 = 16;
 
 /// Reads of orders in a second, by all leaders on one engine.
 const ORDER_READS: u32 = 50;
-
-/// The interval at which a leader reads its orders when there are few leaders.
-const ORDERS_EVERY: Duration = Duration::from_secs(10);
 
 /// That leaders are late is told so often at most.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -182,7 +180,7 @@ impl Engine {
     /// Returns the interval at which each leader may read its orders. None: as it wants to.
     pub(super) fn orders_interval(&self) -> Option<Duration> {
         let interval = Duration::from_secs(1) * self.leaders.load(Ordering::Relaxed) / ORDER_READS;
-        Some(interval).filter(|interval| *interval > ORDERS_EVERY)
+        Some(interval).filter(|interval| *interval > limits::DEFAULT_ORDERS)
     }
 
     /// Waits until one more request may go out beside the steps. Kept until it is answered.

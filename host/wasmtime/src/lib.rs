@@ -6,14 +6,14 @@
 //! use tenure::handler;
 //! use tenure::engine::Runner;
 //! use tenure::settings::{Credential, Schedule, Settings};
-//! use tenure::engine::Variables;
+//! use tenure::engine::CandidateSettings;
 //! use tenure_wasmtime::{ElectionComponent, Engine};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! // One engine for all components of a process; it caches compiled code.
 //! let (engine, clock) = (Engine::new()?, BootClock::new());
 //! let settings = Settings::new("jobs/nightly-report", Credential::Environment);
-//! let settings = Variables::from(settings).on(Schedule::WhileLeading);
+//! let settings = CandidateSettings::from(settings).on(Schedule::WhileLeading);
 //! let elector = ElectionComponent::new(&engine, settings, &clock)?;
 //! // All complaints about the settings at once, before anything is sent.
 //! elector.check().await?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tenure::engine::{Election, Elector, Order, Runner, Variables};
+use tenure::engine::{CandidateSettings, Election, Elector, Order, Runner};
 use tenure::settings::{Credential, Schedule, Settings};
 use tenure::{Event, handler};
 use tenure_clock::BootClock;
@@ -95,7 +95,7 @@ async fn electors_of_both_kinds_lead_one_after_the_other(store: Store) {
         let credential = Credential::ConnectionString(store.connection_string().into());
         let mut settings = Settings::new(&election, credential);
         settings.name = Some(name.to_owned());
-        Variables::from(settings).on(Schedule::WhileLeading)
+        CandidateSettings::from(settings).on(Schedule::WhileLeading)
     };
     let acts = Arc::default();
     let mut native = Candidate::start(Election::new(settings("native"), &clock), &clock, &acts);

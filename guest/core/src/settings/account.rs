@@ -11,7 +11,7 @@ mod tests;
 
 pub(super) use files::files;
 
-use super::{Complaint, Reader, SettingId, variable};
+use super::{Complaint, Reader, SettingId, said, variable};
 use files::file_of;
 use tenure_azure::account::{Account, is_account_name};
 use tenure_azure::credential::Credential;
@@ -83,7 +83,7 @@ impl Reader<'_> {
         }
         if let Credential::Sas(sas) = account.credential()
             && !sas.permits(b'w')
-            && !self.observes()
+            && self.options.observe != Some(true)
         {
             let setting = match kind {
                 Kind::ConnectionString => variable::CONNECTION_STRING,
@@ -221,7 +221,8 @@ impl Reader<'_> {
             }
         };
         let segments = whole.segments();
-        let election = self.given(variable::ELECTION).unwrap_or_default();
+        let election = said(&self.options.election).unwrap_or_default();
+        let election = election.trim();
         let is_of_election = |rest: &[&str]| {
             let place = percent::decode_text(&rest.join("/"));
             election == place || election.strip_prefix(&place).is_some_and(|e| e.starts_with('/'))

@@ -1,20 +1,17 @@
 //! What the environment says of the timer and its rules.
 
-use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use super::super::agenda::{Agenda, Missed};
+use super::super::limits;
+use super::super::options::Retries;
 use super::super::slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone};
 use super::super::text::LONGEST_CRON;
 use super::super::timings::Timings;
-use super::{Reader, is_quoted, shown, variable};
+use super::{Reader, is_quoted, said, shown, variable};
 use tenure_azure::name::BlobName;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
-
-const MOST_ATTEMPTS: u32 = 100;
-const MOST_MISSED: u32 = 1000;
-const JITTER: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(24 * 3600);
 
 /// A slot that nobody could claim for so long was missed; two leases where they are longer.
 const TOLERANCE: Duration = Duration::from_secs(60);
@@ -25,9 +22,12 @@ impl Reader<'_> {
         election: Option<&BlobName>,
         timings: Option<&Timings>,
     ) -> Agenda {
-        let schedule = match self.while_leading() {
-            true => Some(Schedule::WhileLeading),
-            false => self.schedule(),
+        let schedule = match self.options.while_leading {
+            Some(true) => {
+                self.refuse_timers();
+                Some(Schedule::WhileLeading)
+            }
+            _ => self.schedule(),
         };
         let jitter = self.jitter(schedule.as_ref());
         let lease = timings.map_or(Duration::ZERO, |timings| timings.lease);
@@ -40,86 +40,64 @@ impl Reader<'_> {
         }
     }
 
-    fn schedule(&mut self) -> Option<Schedule> {
+    pub(super) fn schedule(&mut self) -> Option<Schedule> {
         let every = self.every();
         let cron = self.cron();
-        let both = [variable::EVERY, variable::CRON].map(|name| self.get(name).is_some());
-        if both == [true; 2] {
+        if self.options.every.is_some() && said(&self.options.cron).is_some() {
             let problem = format!("excludes {}", self.called(variable::EVERY, variable::CRON));
             self.complain(variable::CRON, problem, "choose one of the two for the timer");
         }
-        let on_trigger = self.get(variable::ON_TRIGGER).is_some_and(|value| value == "true");
+        let on_trigger = self.options.on_trigger == Some(true);
         cron.or(every).or(on_trigger.then_some(Schedule::OnTrigger))
     }
 
-    /// Whether the work is one turn that lasts; what is for a timer is refused then.
-    fn while_leading(&mut self) -> bool {
+    /// Refuses what is for a timer, where the work is one turn that lasts.
+    fn refuse_timers(&mut self) {
         const SETTING: &str = variable::WHILE_LEADING;
-        let Some(value) = self.get(SETTING) else { return false };
-        match value.trim() {
-            "true" => {}
-            "false" => return false,
-            other => {
-                let problem = format!("\"{}\" is neither true nor false", shown(other));
-                let advice =
-                    "set true for work that lasts as long as the leadership, or leave it out";
-                self.complain(SETTING, problem, advice);
-                return false;
-            }
-        }
+        let options = &self.options;
         let of_timers = [
-            variable::EVERY,
-            variable::CRON,
-            variable::JITTER,
-            variable::MISSED,
-            variable::DELIVERY,
-            variable::MAX_ATTEMPTS,
-            variable::TURN_TIMEOUT,
+            (variable::EVERY, options.every.is_some()),
+            (variable::CRON, said(&options.cron).is_some()),
+            (variable::JITTER, options.jitter.is_some()),
+            (variable::MISSED, options.missed.is_some()),
+            (variable::DELIVERY, options.retries.is_some()),
+            (variable::MAX_ATTEMPTS, options.max_attempts.is_some()),
+            (variable::TURN_TIMEOUT, options.turn_timeout.is_some()),
         ];
-        for setting in of_timers {
-            if self.get(setting).is_some() {
-                let problem =
-                    format!("needs a timer, and {} has none", self.called(SETTING, setting));
-                self.complain(setting, problem, "leave out one of the two");
-            }
+        for (setting, _) in of_timers.into_iter().filter(|(_, is_set)| *is_set) {
+            let problem = format!("needs a timer, and {} has none", self.called(SETTING, setting));
+            self.complain(setting, problem, "leave out one of the two");
         }
-        if self.lease.is_some() {
+        if self.one_shot {
             let problem = "each call is one whole turn here, and ends";
             self.complain(SETTING, problem, "set TENURE_EVERY or TENURE_CRON, or use tenure run");
         }
-        true
     }
 
     fn every(&mut self) -> Option<Schedule> {
-        let every = self.duration(variable::EVERY)?;
-        match Schedule::every(every) {
-            Ok(schedule) => Some(schedule),
-            Err(rule) => {
-                let problem = format!("{} {rule}", format_duration(every));
-                self.complain(variable::EVERY, problem, "choose a period like 5s, 10m or 24h");
-                None
-            }
-        }
+        let advice = "choose a period like 5s, 10m or 24h";
+        let every = self.options.every;
+        Schedule::every(self.duration_in(variable::EVERY, every, limits::EVERY, advice)?)
     }
 
     fn cron(&mut self) -> Option<Schedule> {
         let zone = self.zone();
-        let text = self.get(variable::CRON)?;
+        let text = said(&self.options.cron)?;
         if text.len() > LONGEST_CRON {
             let problem = format!("has {} bytes, more than {LONGEST_CRON}", text.len());
             self.complain(variable::CRON, problem, "use ranges and steps; it is kept in the blob");
             return None;
         }
         // Manifests and files of variables hand quotation marks on.
-        if is_quoted(&text) {
+        if is_quoted(text) {
             let inside = shown(text.trim().trim_matches(['"', '\'']));
             self.complain_of_quotes(variable::CRON, format!("write the fields alone: {inside}"));
             return None;
         }
-        match Cron::parse(&text) {
+        match Cron::parse(text) {
             Ok(cron) => Some(Schedule::Cron(Box::new(cron), zone?)),
             Err(errors) => {
-                let whole = shown(&text);
+                let whole = shown(text);
                 for CronError { position, piece, problem, expected } in errors {
                     // A piece of a secret is one too.
                     let piece = match piece.is_empty() || whole != text {
@@ -135,9 +113,9 @@ impl Reader<'_> {
     }
 
     fn zone(&mut self) -> Option<Zone> {
-        let Some(name) = self.get(variable::TIME_ZONE) else { return Some(Zone::UTC) };
+        let Some(name) = said(&self.options.time_zone) else { return Some(Zone::UTC) };
         let name = name.trim();
-        if self.get(variable::CRON).is_none() {
+        if said(&self.options.cron).is_none() {
             let cron = self.called(variable::CRON, variable::TIME_ZONE);
             let problem = format!("is set without {cron}");
             self.complain(variable::TIME_ZONE, problem, "leave it out; intervals have no zone");
@@ -154,7 +132,9 @@ impl Reader<'_> {
     /// Less than what lies between two slots, so that they stay in order.
     fn jitter(&mut self, schedule: Option<&Schedule>) -> Duration {
         const ADVICE: &str = "choose less than the interval between two turns, like 30s or 5m";
-        let jitter = self.duration_in(variable::JITTER, JITTER, ADVICE).unwrap_or_default();
+        let jitter = self.options.jitter;
+        let jitter = self.duration_in(variable::JITTER, jitter, limits::JITTER, ADVICE);
+        let jitter = jitter.unwrap_or_default();
         if jitter.is_zero() {
             return jitter;
         }
@@ -169,48 +149,27 @@ impl Reader<'_> {
     }
 
     fn delivery(&mut self) -> Delivery {
-        let attempts = self.number(
-            variable::MAX_ATTEMPTS,
-            1..=MOST_ATTEMPTS,
-            "choose how often a slot may be tried; 5 is usual",
-        );
-        let value = self.get(variable::DELIVERY);
-        match value.as_deref().map(str::trim) {
-            Some("at-least-once") => {
-                return Delivery::AtLeastOnce { max_attempts: attempts.unwrap_or(5) };
-            }
-            Some("at-most-once") | None if attempts.is_some() => {
-                let problem = "is set, but each slot is tried once";
-                let delivery = self.called(variable::DELIVERY, variable::MAX_ATTEMPTS);
-                let advice = format!("leave it out, or set {delivery} to at-least-once");
-                self.complain(variable::MAX_ATTEMPTS, problem, &advice);
-            }
-            Some("at-most-once") | None => {}
-            Some(other) => {
-                let advice =
-                    "choose at-most-once (a failed turn is not retried) or at-least-once (it is)";
-                let problem = " is not a rule of delivery";
-                self.complain_of(variable::DELIVERY, other, problem, advice);
-            }
+        let attempts = self.number(variable::MAX_ATTEMPTS, self.options.max_attempts);
+        if self.options.retries == Some(Retries::UntilSuccess) {
+            let max_attempts = attempts.unwrap_or(limits::DEFAULT_MAX_ATTEMPTS);
+            return Delivery::AtLeastOnce { max_attempts };
+        }
+        if attempts.is_some() && !self.is_complained_of(&[variable::DELIVERY]) {
+            let problem = "is set, but each slot is tried once";
+            let delivery = self.called(variable::DELIVERY, variable::MAX_ATTEMPTS);
+            let advice = format!("leave it out, or set {delivery} to at-least-once");
+            self.complain(variable::MAX_ATTEMPTS, problem, &advice);
         }
         Delivery::AtMostOnce
     }
 
     fn missed(&mut self) -> Missed {
-        let Some(value) = self.get(variable::MISSED) else { return Missed::Once };
-        let mut words = value.split_whitespace();
-        let number = |word: &str| word.parse().ok().filter(|n| (1..=MOST_MISSED).contains(n));
-        match (words.next(), words.next().map(number), words.next()) {
-            (Some("skip"), None, None) => Missed::Skip,
-            (Some("once"), None, None) => Missed::Once,
-            (Some("all"), Some(Some(most)), None) => Missed::All(most),
-            _ => {
-                let advice = "choose skip (they do not run), once (one turn for all), or all N (one turn for \
-                              each, at most the newest N; N from 1 to 1000)";
-                let problem = " is not a rule for missed slots";
-                self.complain_of(variable::MISSED, &value, problem, advice);
-                Missed::Once
-            }
+        let missed = self.options.missed.unwrap_or(Missed::Once);
+        if let Missed::All(most) = missed
+            && !limits::MISSED.contains(&most)
+        {
+            self.refuse(variable::MISSED, &missed);
         }
+        missed
     }
 }

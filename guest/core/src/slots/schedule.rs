@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::super::limits;
 use super::super::service_clock::{Timestamp, nanos};
 use super::cron::Cron;
 use super::zone::Zone;
@@ -36,17 +37,9 @@ pub enum Schedule {
 pub struct Every(Duration);
 
 impl Schedule {
-    /// `every` is at least a second: the service tells its time in whole seconds.
-    ///
-    /// # Errors
-    /// What is wrong with `every`.
-    pub fn every(every: Duration) -> Result<Self, &'static str> {
-        const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
-        match every {
-            _ if every < Duration::from_secs(1) => Err("must be at least 1s"),
-            _ if every > LONGEST => Err("must be at most 366 days"),
-            _ => Ok(Self::Every(Every(every))),
-        }
+    /// Returns the schedule of an interval. None if it is out of range.
+    pub fn every(every: Duration) -> Option<Self> {
+        limits::EVERY.contains(&every).then_some(Self::Every(Every(every)))
     }
 
     /// The schedule in words: two candidates with different ones do not belong together.
@@ -68,7 +61,7 @@ impl Schedule {
             _ => {}
         }
         if let Some(every) = words.strip_prefix(EVERY) {
-            return Some((Self::every(parse_duration(every)?).ok()?, Zone::UTC));
+            return Some((Self::every(parse_duration(every)?)?, Zone::UTC));
         }
         let (cron, zone) = words.strip_prefix(CRON)?.rsplit_once(' ')?;
         let (cron, zone) = (Box::new(Cron::parse(cron).ok()?), Zone::named(zone)?);
@@ -174,8 +167,8 @@ mod tests {
 
     #[test]
     fn refuses_what_cannot_be_kept() {
-        assert!(Schedule::every(Duration::from_millis(999)).is_err());
-        assert!(Schedule::every(Duration::from_secs(367 * 86_400)).is_err());
+        assert!(Schedule::every(Duration::from_millis(999)).is_none());
+        assert!(Schedule::every(Duration::from_secs(367 * 86_400)).is_none());
     }
 
     #[test]

@@ -29,7 +29,6 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 use tenure_clock::BootClock;
-use tenure_core::variable;
 use tokio::select;
 
 /// A signal ended it.
@@ -88,7 +87,7 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
         // An operator tests the account without the options of the work.
         if !has_work && !is_scheduled && !line.has(&OFFLINE) {
             configuration.needs_work = false;
-            configuration.settings.remove(variable::ON_TRIGGER);
+            configuration.settings.options.on_trigger = None;
         }
     }
     let kind = elections.unnamed().filter(|_| configurations.is_empty());

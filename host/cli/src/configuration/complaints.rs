@@ -6,7 +6,7 @@ use crate::settings::setting::{Kind, Setting};
 use crate::settings::table::{COMMAND, CONNECTION_STRING_FILE};
 use crate::settings::{Source, Value};
 use std::path::Path;
-use tenure_core::{Zone, variable};
+use tenure_core::{Environment as _, Zone, variable};
 use windows_timezones::WindowsTimezone;
 
 impl Configuration {
@@ -81,7 +81,7 @@ impl Configuration {
             }
             let source = match (value, setting) {
                 (Some(value), _) if !value.is_by_variable() => value.told(),
-                (None, Some(setting)) if self.settings.get(variable).is_none() => {
+                (None, Some(setting)) if self.settings.variable(variable).is_none() => {
                     match self.given.told_missing(setting) {
                         Some(source) => source,
                         None => continue,
@@ -89,7 +89,8 @@ impl Configuration {
                 }
                 _ => variable.to_owned(),
             };
-            let zone = self.settings.get(variable).filter(|_| variable == variable::TIME_ZONE);
+            let zone = self.settings.options.time_zone.as_deref();
+            let zone = zone.filter(|_| variable == variable::TIME_ZONE);
             let mut advice = zone.and_then(iana_name).unwrap_or(advice);
             let is_argument = variable == variable::ELECTION
                 && value.is_some_and(|value| value.source == Source::CommandLine);
@@ -109,7 +110,7 @@ impl Configuration {
         let passed_on = self.given.table.iter().copied().filter(|setting| setting.component);
         let unopened = passed_on.filter(|setting| {
             setting.kind == Kind::File
-                && self.settings.get(setting.variable).is_some_and(is_in_root)
+                && self.settings.credential.get(setting.variable).is_some_and(is_in_root)
         });
         let unopened = unopened.collect::<Vec<_>>();
         for setting in &unopened {

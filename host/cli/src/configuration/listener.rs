@@ -6,7 +6,6 @@ use crate::settings::table::{LISTEN, LISTEN_HOST};
 use reqwest::Url;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
-use tenure_core::variable;
 use tenure_server::{Hosts, Server};
 use tokio::net::TcpListener;
 
@@ -86,15 +85,15 @@ impl Configuration {
 
     /// The host of the address that is put on record.
     pub(crate) fn host_on_record(&self) -> Option<String> {
-        let address = Url::parse(self.settings.get(variable::ADDRESS)?).ok()?;
+        let address = Url::parse(self.settings.options.address.as_deref()?).ok()?;
         address.host_str().map(str::to_owned)
     }
 
     /// Without another address, that of a listener which others can reach is put on record.
     pub(crate) fn default_address(&mut self, address: Option<SocketAddr>) {
         let reachable = address.filter(|a| !a.ip().is_unspecified() && !a.ip().is_loopback());
-        if let (Some(address), None) = (reachable, self.settings.get(variable::ADDRESS)) {
-            self.settings.set(variable::ADDRESS, format!("http://{address}"));
+        if let Some(address) = reachable {
+            self.settings.options.address.get_or_insert_with(|| format!("http://{address}"));
         }
     }
 }

@@ -18,10 +18,10 @@ pub(super) use split::Split;
 
 use super::complaint::Complaint;
 use super::output::refuse;
-use super::settings::setting::{Kind, Setting};
+use super::settings::setting::Setting;
 use super::settings::table::{
-    CA_FILE, CRON, DELIVERY, EVERY, FAILOVER, JITTER, LISTEN, MAX_ATTEMPTS, MAX_TENURE, MISSED,
-    NAME, NO_WORK, POLL, TIME_ZONE, TURN_TIMEOUT, WHILE_LEADING,
+    CA_FILE, CONNECTION_STRING_FILE, CRON, DELIVERY, EVERY, FAILOVER, JITTER, LISTEN, LOCK_POLL,
+    MAX_ATTEMPTS, MAX_TENURE, MISSED, NO_WORK, POLL, TIME_ZONE, TURN_TIMEOUT, WHILE_LEADING,
 };
 use super::settings::{CommandLine, Elections, Given, Value};
 use super::supervisor::Link;
@@ -30,12 +30,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tenure::Authorities;
-use tenure::engine::{Election, Variables};
+use tenure::engine::{CandidateSettings, Election, Variables};
 #[cfg(unix)]
 use tenure::handler::{Attached, NotRunnable};
 use tenure::settings::InvalidSettings;
 use tenure_clock::BootClock;
-use tenure_core::{Settings, Zone, variable};
+use tenure_core::{Options, Orders, Settings, Zone, limits};
 use tenure_members::Part;
 
 /// Settings of turns, which make sense together with a timer only.
@@ -47,8 +47,8 @@ const TIMERS: [&Setting; 3] = [&EVERY, &CRON, &WHILE_LEADING];
 /// What was set, judged as far as that is done here.
 pub(super) struct Configuration {
     pub given: Given,
-    /// For the election component.
-    pub settings: Variables,
+    /// Those of the candidate.
+    pub settings: CandidateSettings,
     pub complaints: Vec<Complaint>,
     /// False where the handler need not be compiled, since there are complaints about other elections.
     pub compiles: bool,
@@ -57,7 +57,7 @@ pub(super) struct Configuration {
     /// Its work is split into shares.
     pub split: Option<Split>,
     /// The share that it is for, and the settings of the coordinating election.
-    pub part: Option<(Part, Variables)>,
+    pub part: Option<(Part, CandidateSettings)>,
     /// Trusted beside the platform's.
     pub authorities: Authorities,
     /// The command has this process's streams, for one run.
@@ -74,21 +74,16 @@ pub(super) struct Configuration {
 const OF_TURNS: [&Setting; 8] =
     [&EVERY, &CRON, &TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED, &TURN_TIMEOUT];
 
-/// How often somebody who waits for a lock looks at it.
-#[cfg(unix)]
-const LOCK_POLL: &str = "1s";
-
 impl Configuration {
     pub(super) fn of_run(given: Given) -> Self {
         let mut this = Self::of(given);
-        this.set_default(variable::NAME, tenure::settings::Settings::default_name());
+        this.default_name();
         if this.given.is_on(&NO_WORK) {
             this.without_work();
         }
         this.judge_split();
-        let is_set = |timer: &&Setting| this.settings.get(timer.variable).is_some();
-        if !this.while_leading() && ![&EVERY, &CRON].iter().any(is_set) {
-            this.settings.set(variable::ON_TRIGGER, "true");
+        if !this.while_leading() && !this.has_timer() {
+            this.settings.options.on_trigger = Some(true);
         }
         this
     }
@@ -101,13 +96,13 @@ impl Configuration {
         given.keep_own();
         let mut this = Self::of(given);
         this.complaints.extend(complaints);
-        this.clear_others();
-        this.settings.set(variable::WHILE_LEADING, "true");
+        let options = &mut this.settings.options;
+        options.while_leading = Some(true);
         // It is told by the exit code that the command failed, and there is no next turn.
-        this.settings.set(variable::MAX_FAILURES, "0");
-        this.settings.set(variable::ORDERS, "never");
-        this.set_default(variable::NAME, tenure::settings::Settings::default_name());
-        this.set_default(variable::POLL, LOCK_POLL.to_owned());
+        options.max_failures = Some(0);
+        options.orders = Some(Orders::Never);
+        options.poll.get_or_insert(LOCK_POLL);
+        this.default_name();
         this.attached = Some(attached);
         this
     }
@@ -124,7 +119,7 @@ impl Configuration {
             }
         }
         self.clear(&OF_TURNS);
-        self.settings.set(variable::WHILE_LEADING, "true");
+        self.settings.options.while_leading = Some(true);
         if self.given.text(&LISTEN).is_none() {
             let problem = "the application needs a listener to ask, and there is none";
             let advice = format!("set {}, to 127.0.0.1:8080 for example", self.called(&LISTEN));
@@ -137,9 +132,8 @@ impl Configuration {
         // Variables and the file are for candidates too.
         given.keep_own();
         let mut this = Self::of(given);
-        this.clear_others();
-        this.settings.set(variable::OBSERVE, "true");
-        this.set_default(variable::NAME, tenure::settings::Settings::default_name());
+        this.settings.options.observe = Some(true);
+        this.default_name();
         if this.given.text(&LISTEN).is_none() {
             const PROBLEM: &str = "no address is given, so this observer could not be asked";
             this.complain(&LISTEN, PROBLEM, LISTEN.advice);
@@ -149,43 +143,40 @@ impl Configuration {
 
     /// The time zone that is set for the schedule; UTC where none is, or none of that name exists.
     pub(super) fn zone(&self) -> Zone {
-        self.settings
-            .get(variable::TIME_ZONE)
-            .and_then(|name| Zone::named(name.trim()))
-            .unwrap_or(Zone::UTC)
+        let zone = self.settings.options.time_zone.as_deref();
+        zone.and_then(|name| Zone::named(name.trim())).unwrap_or(Zone::UTC)
     }
 
     /// Whether it takes no part.
     pub(super) fn observes(&self) -> bool {
-        self.settings.get(variable::OBSERVE).is_some()
+        self.settings.options.observe == Some(true)
     }
 
     /// For somebody who looks at an election, and takes no part.
     pub(super) fn of_look(given: Given) -> Self {
         let mut this = Self::of(given);
-        let is_set = |setting: &Setting| this.settings.get(setting.variable).is_some();
-        let (timer, delivery) = (is_set(&EVERY) || is_set(&CRON), is_set(&DELIVERY));
         // What they go with may be given to `tenure run` as an option.
-        if !timer {
+        if !this.has_timer() {
             this.clear(&TURNS);
         }
-        if !delivery {
+        if this.settings.options.retries.is_none() {
             this.clear(&[&MAX_ATTEMPTS]);
         }
-        if this.settings.get(CRON.variable).is_none() {
+        if this.settings.options.cron.is_none() {
             this.clear(&[&TIME_ZONE]);
         }
-        this.settings.set(variable::OBSERVE, "true");
+        this.settings.options.observe = Some(true);
         this
     }
 
     pub(super) fn of_reset_slot(line: &CommandLine) -> Self {
         let mut this = Self::of_operator(line);
-        this.settings.set(NAME.variable, "tenure reset-slot");
-        this.settings.set(variable::ORDERS, "never");
         // It is to win before the others look again, and sends nothing beside its steps, which beats need.
-        this.clear(&[&MAX_TENURE, &FAILOVER]);
-        this.settings.set(POLL.variable, "500ms");
+        this.clear(&[&MAX_TENURE, &FAILOVER, &POLL]);
+        let options = &mut this.settings.options;
+        options.name = Some("tenure reset-slot".to_owned());
+        options.orders = Some(Orders::Never);
+        options.poll = Some(*limits::POLL.start());
         this
     }
 
@@ -200,8 +191,9 @@ impl Configuration {
     }
 
     fn of(given: Given) -> Self {
+        let options = Options::read(&|name| given.of_component(name));
         let mut this = Self {
-            settings: Variables::from_env(),
+            settings: CandidateSettings { options, credential: credential(&given) },
             complaints: Vec::new(),
             compiles: true,
             needs_work: true,
@@ -215,10 +207,6 @@ impl Configuration {
             not_runnable: None,
             given,
         };
-        // The program's business alone.
-        let ours: Vec<_> = this.given.table.iter().copied().filter(|s| !s.component).collect();
-        this.clear(&ours);
-        this.pass_on();
         this.judge_empty();
         this.complaints.extend(variables::misspelt(&this.given.table));
         this.authorities = this.authorities_of(&CA_FILE).unwrap_or_default();
@@ -231,7 +219,7 @@ impl Configuration {
     ///
     /// The exit code, once it was written what is wrong with the settings.
     pub(super) fn election_of_operator(&mut self, clock: &BootClock) -> Result<Election, ExitCode> {
-        let (election, _) = self.reach(&Election::new(Variables::new(), clock));
+        let (election, _) = self.reach(&Election::new(CandidateSettings::default(), clock));
         if self.complaints.is_empty() { Ok(election) } else { Err(refuse(&self.complaints)) }
     }
 
@@ -250,61 +238,49 @@ impl Configuration {
         (election, read)
     }
 
-    /// Hands to the component what options and the file say for it. Variables it has already.
-    fn pass_on(&mut self) {
-        for value in self.given.values().filter(|value| !value.is_by_variable()) {
-            let setting = value.setting;
-            if !setting.component {
-                continue;
-            }
-            // What the file of this setting would hold is another way to say the same.
-            setting.variables().for_each(|name| self.settings.remove(name));
-            let text = match setting.kind {
-                // The component reads it again in each step, from wherever it is then.
-                Kind::File => {
-                    let path = value.path();
-                    let path = std::path::absolute(&path).unwrap_or(path);
-                    path.to_string_lossy().into_owned()
-                }
-                _ => value.text(),
-            };
-            self.settings.set(setting.variable, text);
-        }
-    }
-
     /// Whether the work is to last as long as the leadership.
     pub(super) fn while_leading(&self) -> bool {
-        self.settings.get(variable::WHILE_LEADING).is_some_and(|value| value.trim() == "true")
+        self.settings.options.while_leading == Some(true)
     }
 
-    fn set_default(&mut self, name: &'static str, value: String) {
-        if self.settings.get(name).is_none() {
-            self.settings.set(name, value);
-        }
+    fn has_timer(&self) -> bool {
+        self.settings.options.every.is_some() || self.settings.options.cron.is_some()
     }
 
-    /// Forgets what the component reads for `tenure run`, and the command has no option for.
-    fn clear_others(&mut self) {
-        let command = self.given.command();
-        let is_other = |setting: &&Setting| {
-            setting.component && setting.is_option_of("run") && !setting.is_option_of(command)
-        };
-        let others: Vec<_> = self.given.table.iter().copied().filter(is_other).collect();
-        self.clear(&others);
+    fn default_name(&mut self) {
+        self.settings.options.name.get_or_insert_with(tenure::settings::Settings::default_name);
     }
 
     fn clear(&mut self, settings: &[&'static Setting]) {
         let names = settings.iter().flat_map(|setting| setting.variables());
-        names.for_each(|name| self.settings.remove(name));
+        names.for_each(|name| self.settings.options.unset(name));
     }
 
     /// The files with secrets of the account, and of the work, that other users of this machine may read.
     pub(super) fn exposed(&self) -> Vec<String> {
         let secrets = self.given.table.iter().filter(|setting| !setting.content.is_empty());
         let files = secrets.filter_map(|setting| match setting.works {
-            [] => self.settings.get(setting.variable).map(|file| PathBuf::from(file.trim())),
+            [] => {
+                let file = self.settings.credential.get(setting.variable);
+                file.map(|file| PathBuf::from(file.trim()))
+            }
             _ => self.given.get(setting).filter(|value| !value.words.is_empty()).map(Value::path),
         });
         files.filter_map(|file| exposed::warning(&file)).collect()
     }
+}
+
+/// Returns the variables of the credential. An option and the file take precedence.
+fn credential(given: &Given) -> Variables {
+    let mut credential = Variables::from_env().of_credentials();
+    let written = given.get(&CONNECTION_STRING_FILE).filter(|value| !value.is_by_variable());
+    if let Some(value) = written {
+        // The connection string itself is another way to say the same.
+        CONNECTION_STRING_FILE.variables().for_each(|name| credential.remove(name));
+        // It is read again in each step, from wherever the component is then.
+        let path = value.path();
+        let path = std::path::absolute(&path).unwrap_or(path);
+        credential.set(CONNECTION_STRING_FILE.variable, path.to_string_lossy());
+    }
+    credential
 }

@@ -3,10 +3,10 @@
 use super::Configuration;
 use crate::settings::Given;
 use chrono::{DateTime, Utc};
-use tenure::engine::Variables;
+use tenure::engine::CandidateSettings;
 use tenure_azure::credential::Credential;
 use tenure_azure::secret::Secret;
-use tenure_core::{Environment, SettingId, Settings, Unreadable};
+use tenure_core::{Environment, Options, SettingId, Settings, Unreadable};
 
 impl Configuration {
     /// Reads and judges the settings of the election; none where something is wrong, which is added to the complaints.
@@ -18,7 +18,7 @@ impl Configuration {
 
 /// When the shared access signature of these settings expires, as they and their files are at this moment; none
 /// for any other credential.
-pub(crate) fn expiry(settings: &Variables) -> Option<DateTime<Utc>> {
+pub(crate) fn expiry(settings: &CandidateSettings) -> Option<DateTime<Utc>> {
     match Settings::read_from(settings).ok()?.account.credential() {
         Credential::Sas(sas) => sas.bounds().1,
         _ => None,
@@ -27,7 +27,7 @@ pub(crate) fn expiry(settings: &Variables) -> Option<DateTime<Utc>> {
 
 /// Settings and the files that they name, as this process finds them. Texts call a setting as it was given.
 struct Here<'s> {
-    settings: &'s Variables,
+    settings: &'s CandidateSettings,
     given: &'s Given,
 }
 
@@ -38,6 +38,10 @@ impl Environment for Here<'_> {
 
     fn file(&self, path: &str) -> Result<Secret, Unreadable> {
         self.settings.file(path)
+    }
+
+    fn options(&self) -> Option<&Options> {
+        self.settings.options()
     }
 
     fn called(&self, setting: SettingId, about: SettingId) -> String {

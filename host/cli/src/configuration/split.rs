@@ -5,9 +5,7 @@ use crate::settings::Given;
 use crate::settings::table::{
     CAPACITY, FOR_EACH, FOR_EACH_FILE, MAX_SHARES, MAX_TENURE, NO_WORK, SHARES, WHILE_LEADING,
 };
-use tenure::engine::Variables;
-use tenure_base::duration::format_duration;
-use tenure_core::variable;
+use tenure::engine::CandidateSettings;
 use tenure_members::{Candidate, POLL};
 
 /// How work is split, and what this process takes of it.
@@ -74,12 +72,12 @@ impl Configuration {
     }
 
     /// What the coordinating candidate is set to: it has no turns.
-    pub(crate) fn of_coordination(&self) -> Variables {
+    pub(crate) fn of_coordination(&self) -> CandidateSettings {
         let mut settings = self.settings.clone();
+        let options = &mut settings.options;
         let of_turns = OF_TURNS.into_iter().chain([&WHILE_LEADING]);
-        of_turns.flat_map(|setting| setting.variables()).for_each(|name| settings.remove(name));
-        settings.remove(variable::ON_TRIGGER);
-        settings.set(variable::COORDINATES, "true");
+        of_turns.flat_map(|setting| setting.variables()).for_each(|name| options.unset(name));
+        (options.on_trigger, options.coordinates) = (None, Some(true));
         settings
     }
 
@@ -87,11 +85,10 @@ impl Configuration {
     /// machine is called meanwhile.
     pub(crate) fn of_share(given: Given, candidate: &Candidate, member: &str) -> Self {
         let mut this = Self::of_run(given);
-        this.settings.set(variable::NAME, member);
+        this.settings.options.name = Some(member.to_owned());
         let coordinating = this.of_coordination();
-        let election = candidate.election(coordinating.get(variable::ELECTION).unwrap_or_default());
-        this.settings.set(variable::ELECTION, election);
-        this.settings.set(variable::POLL, format_duration(POLL));
+        this.settings.options.election = Some(candidate.election(&this.election()));
+        this.settings.options.poll = Some(POLL);
         (this.split, this.part) = (None, Some((candidate.part, coordinating)));
         this
     }
@@ -103,6 +100,7 @@ mod tests {
     use crate::args::program;
     use crate::settings::CommandLine;
     use crate::settings::table::TABLE;
+    use std::time::Duration;
     use tenure_shares::Share;
 
     fn judged(more: &[&str]) -> Configuration {
@@ -122,7 +120,7 @@ mod tests {
         let coordinating = judged(&["--every", "1m", "--shares", "2"]);
         let share = Candidate::of(Share { split: 1, index: 0 }, 2);
         let share = Configuration::of_share(coordinating.given, &share, "localhost-7");
-        assert_eq!(share.settings.get(variable::NAME), Some("localhost-7"));
+        assert_eq!(share.settings.options.name.as_deref(), Some("localhost-7"));
     }
 
     #[test]
@@ -162,13 +160,12 @@ mod tests {
     fn the_coordinating_election_has_no_turns() {
         let split =
             judged(&["--shares", "8", "--every", "1m", "--turn-timeout", "5s", "--lease", "30s"]);
-        let coordinating = split.of_coordination();
-        for name in [variable::EVERY, variable::TURN_TIMEOUT, variable::WHILE_LEADING] {
-            assert_eq!(coordinating.get(name), None, "{name}");
-        }
-        assert_eq!(coordinating.get(variable::LEASE), Some("30s"));
-        assert_eq!(coordinating.get(variable::COORDINATES), Some("true"));
-        assert_eq!(split.settings.get(variable::COORDINATES), None);
-        assert_eq!(split.settings.get(variable::EVERY), Some("1m"), "shares have");
+        let coordinating = split.of_coordination().options;
+        let of_turns = (coordinating.every, coordinating.turn_timeout, coordinating.while_leading);
+        assert_eq!(of_turns, (None, None, None));
+        assert_eq!(coordinating.lease, Some(Duration::from_secs(30)));
+        assert_eq!(coordinating.coordinates, Some(true));
+        assert_eq!(split.settings.options.coordinates, None);
+        assert_eq!(split.settings.options.every, Some(Duration::from_secs(60)), "shares have");
     }
 }

@@ -1,12 +1,10 @@
 //! Whether a leadership has room for the time in which a command is to end.
 
+use crate::settings::table::SHORTEST_STOP_TIME;
 use std::time::Duration;
 use tenure_base::duration::format_duration;
 use tenure_core::Timings;
 use tenure_supervisor::{KILL_SLACK, STOP_TIME};
-
-/// A command that is given less can as well be killed.
-const SHORTEST: Duration = Duration::from_millis(100);
 
 /// With that a command may end in good order.
 const ENOUGH: Duration = Duration::from_millis(700);
@@ -35,7 +33,7 @@ pub(super) fn with_failover(periods: Periods) -> Option<Duration> {
     // A beat is given half of what is left when it is due.
     let tried_again = renew + validity.saturating_sub(renew) / 2 + Duration::from_millis(100);
     let after = validity.saturating_sub(tried_again).max(ENOUGH);
-    failover.then(|| STOP_TIME.min(room(periods)).min(after).max(SHORTEST))
+    failover.then(|| STOP_TIME.min(room(periods)).min(after).max(SHORTEST_STOP_TIME))
 }
 
 /// A renewal in time comes before the command would be told to end, by a little at least.
@@ -62,7 +60,7 @@ pub(super) fn judge(time: Duration, periods: Periods) -> Option<(String, String)
         format_duration(validity),
         format_duration(renew),
     );
-    let advice = match room < SHORTEST {
+    let advice = match room < SHORTEST_STOP_TIME {
         true => format!("choose {otherwise}"),
         false => {
             let whole = if room < Duration::from_secs(1) { 100 } else { 1_000 };

@@ -7,16 +7,23 @@ use crate::settings::table::{
 };
 use std::path::Path;
 use std::time::Duration;
-use tenure_core::SettingId;
+use tenure_core::{SettingId, variable};
 
 /// Settings of a command as these arguments give them, and nobody complained yet.
 fn of_command(command: &str, arguments: &[&str]) -> Configuration {
+    with_variables(command, arguments, &[])
+}
+
+/// The same with these variables, and no others.
+fn with_variables(command: &str, arguments: &[&str], set: &[(&str, &str)]) -> Configuration {
     let required: &[&str] = if command == "status" { &["--watch"] } else { &[] };
     let all = ["tenure", command].into_iter().chain(required.iter().copied());
     let all = all.chain(arguments.iter().copied());
     let matches = program(TABLE).try_get_matches_from(all).unwrap();
     let line = CommandLine::of(TABLE, command, matches.subcommand().unwrap().1);
-    Configuration::of(Given::of(&line))
+    let variable =
+        |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
+    Configuration::of(Given::with_variables(&line, &variable))
 }
 
 fn given(arguments: &[&str]) -> Configuration {
@@ -37,8 +44,7 @@ fn complaint(setting: &'static str) -> tenure_core::Complaint {
 
 #[test]
 fn a_complaint_names_where_the_value_came_from() {
-    let mut configuration = given(&["--lease", "5s"]);
-    configuration.settings.set(variable::RENEW, "1s");
+    let mut configuration = with_variables("run", &["--lease", "5s"], &[(variable::RENEW, "1s")]);
     configuration.add(vec![
         complaint(variable::LEASE),
         complaint(variable::RENEW),
@@ -60,12 +66,10 @@ fn a_complaint_names_where_the_value_came_from() {
 
 /// The complaints about these, given as options and as variables.
 fn told(options: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
-    let mut configuration = given(options);
-    for (name, value) in variables {
-        configuration.settings.set(name, *value);
-    }
-    configuration.settings.set(variable::ELECTION, "any/any");
-    configuration.settings.set(variable::CONNECTION_STRING, "UseDevelopmentStorage=true");
+    let mut configuration = with_variables("run", options, variables);
+    configuration.settings.options.election = Some("any/any".to_owned());
+    let string = "UseDevelopmentStorage=true";
+    configuration.settings.credential.set(variable::CONNECTION_STRING, string);
     configuration.read();
     let told = configuration.complaints.iter().map(|c| format!("{}: {}", c.source, c.problem));
     told.collect()
@@ -91,7 +95,7 @@ fn a_conflict_names_both_settings_as_they_were_given() {
 #[test]
 fn a_file_is_named_to_the_component_by_its_whole_path() {
     let mut configuration = given(&["--connection-string-file", "secret.txt"]);
-    let path = configuration.settings.get(variable::CONNECTION_STRING_FILE).unwrap();
+    let path = configuration.settings.credential.get(variable::CONNECTION_STRING_FILE).unwrap();
     assert_eq!(Path::new(path), std::path::absolute("secret.txt").unwrap());
     // The file, and what it holds.
     configuration.add(vec![

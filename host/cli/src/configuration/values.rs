@@ -3,13 +3,12 @@
 use super::Configuration;
 use crate::complaint::shown;
 use crate::log::{Format, Output, Style, Whose};
-use crate::settings::setting::{Kind, Range, Setting};
+use crate::settings::setting::{Kind, Part, Range, Setting};
 use crate::settings::table::{LOG, LOG_LEVEL};
 use bytesize::ByteSize;
 use std::time::Duration;
 use tenure::Authorities;
 use tenure_base::duration::parse_duration;
-use tenure_core::variable;
 use tracing::Level;
 
 impl Configuration {
@@ -25,13 +24,13 @@ impl Configuration {
 
     /// Whose it is.
     pub(crate) fn whose(&self) -> Whose {
-        let candidate = self.settings.get(variable::NAME).unwrap_or_default().to_owned();
+        let candidate = self.settings.options.name.clone().unwrap_or_default();
         Whose { election: self.election(), candidate }
     }
 
     /// Returns the name of the election. Empty if there is none.
     pub(crate) fn election(&self) -> String {
-        self.settings.get(variable::ELECTION).unwrap_or_default().to_owned()
+        self.settings.options.election.clone().unwrap_or_default()
     }
 
     /// A duration; none when it was not said, or is wrong.
@@ -80,14 +79,16 @@ impl Configuration {
 
     /// One of the words of a setting, its default when none was given.
     pub(crate) fn word(&mut self, setting: &Setting) -> &'static str {
-        let Kind::OneOf(words) = setting.kind else { return "" };
-        let Some(text) = self.given.text(setting) else { return setting.default };
+        let (Kind::OneOf(words), [Part::Words(default)]) = (setting.kind, setting.default) else {
+            return "";
+        };
+        let Some(text) = self.given.text(setting) else { return default };
         if let Some(word) = words.iter().find(|word| **word == text.trim()) {
             return word;
         }
         let problem = format!("\"{}\" is not one of: {}", shown(&text), words.join(", "));
         self.complain(setting, &problem, "choose one of them");
-        setting.default
+        default
     }
 
     /// The authorities in the file of a setting.

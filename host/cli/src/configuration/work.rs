@@ -21,7 +21,7 @@ impl Configuration {
         if said.is_none() && self.given.text(&STOP_TIME).is_some() {
             return None;
         }
-        let periods = stop_time::Periods::of(&self.settings.timings()?);
+        let periods = stop_time::Periods::of(&self.settings.options.timings()?);
         let said = said.or(stop_time::with_failover(periods));
         let breach = stop_time::judge(said.unwrap_or(tenure_supervisor::STOP_TIME), periods);
         if let Some((problem, advice)) = &breach {

@@ -5,9 +5,8 @@ use crate::complaint::printable;
 use crate::configuration::Configuration;
 use crate::output::{CommandResult, eprint, fail_with, say};
 use crate::settings::CommandLine;
-use crate::settings::table::{TO, TRANSFER_WAIT};
+use crate::settings::table::{DEFAULT_WAIT, TO, TRANSFER_WAIT};
 use std::process::ExitCode;
-use std::time::Duration;
 use tenure_base::duration::format_duration;
 use tenure_core::{Incumbent, TransferOrder, TransferState};
 
@@ -20,12 +19,9 @@ const UNKNOWN: u8 = 2;
 /// Exit code: the leader changed before.
 const CHANGED: u8 = 3;
 
-/// Default of `--wait`.
-const WAIT: Duration = Duration::from_secs(120);
-
 pub(crate) async fn transfer(line: &CommandLine) -> CommandResult {
     let mut configuration = Configuration::of_operator(line);
-    let wait = configuration.duration(&TRANSFER_WAIT).unwrap_or(WAIT);
+    let wait = configuration.duration(&TRANSFER_WAIT).unwrap_or(DEFAULT_WAIT);
     let to = configuration.given.text(&TO);
     let operator = Operator::new(&mut configuration)?;
     operator.reach_account().await.map_err(|why| fail_with(REFUSED, why))?;

@@ -148,6 +148,12 @@ impl Given {
         Self::resolve(line, &environment, None)
     }
 
+    /// Without a file, and with these variables.
+    #[cfg(test)]
+    pub(crate) fn with_variables(line: &CommandLine, variable: Variables<'_>) -> Self {
+        Self::resolve(line, variable, None)
+    }
+
     /// With what the file says of an election, if it has one.
     pub(super) fn resolve(
         line: &CommandLine,
@@ -254,6 +260,12 @@ impl Given {
         let is_said =
             |setting: &&&'static Setting| setting.variables().any(|known| known == variable);
         self.table.iter().find(is_said).copied()
+    }
+
+    /// Returns the text of the setting that the election component reads from that variable.
+    pub(crate) fn of_component(&self, variable: &str) -> Option<String> {
+        let setting = self.of_variable(variable).filter(|setting| setting.component)?;
+        self.get(setting).map(Value::text)
     }
 
     /// Where it could be said that nobody says: `CONTAINER/BLOB, or TENURE_ELECTION`. None where it is said in a way

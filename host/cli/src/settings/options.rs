@@ -1,6 +1,6 @@
 //! From the table to the command line: options with their help, and what was given of them.
 
-use super::setting::{Kind, Range, Setting};
+use super::setting::{Kind, Part, Range, Setting};
 use super::table::OTHERS;
 use crate::terminal::{broken, columns};
 use clap::builder::Styles;
@@ -70,19 +70,19 @@ fn option(setting: &'static Setting) -> Arg {
     let arg = Arg::new(setting.name).help(short_help(setting)).long_help(help(setting));
     let arg = arg.required(setting.required);
     let valued = |arg: Arg, name: &str| arg.long(setting.name).value_name(name.to_owned());
-    let text = |name: &str| valued(arg.clone(), name).value_parser(value_parser!(String));
+    let textual = |name: &str| valued(arg.clone(), name).value_parser(value_parser!(String));
     match setting.kind {
-        Kind::Text(name) => text(name),
+        Kind::Text(name) => textual(name),
         Kind::Argument(name) => arg.value_name(name).value_parser(value_parser!(String)),
-        Kind::Url => text("URL"),
+        Kind::Url => textual("URL"),
         // Negative ones are refused with the range. Those of other options would hide that a value is missing.
-        Kind::Duration => text("DURATION").allow_hyphen_values(setting.name == "period"),
-        Kind::Number => text("NUMBER").allow_hyphen_values(true),
-        Kind::Size => text("SIZE"),
-        Kind::OneOf(words) => text(&words.join("|")),
-        Kind::Rule(_) => text("RULE"),
-        Kind::List(name) => text(name).action(ArgAction::Append),
-        Kind::Variables => text("KEY=VALUE|NAME").action(ArgAction::Append),
+        Kind::Duration => textual("DURATION").allow_hyphen_values(setting.name == "period"),
+        Kind::Number => textual("NUMBER").allow_hyphen_values(true),
+        Kind::Size => textual("SIZE"),
+        Kind::OneOf(words) => textual(&words.join("|")),
+        Kind::Rule(_) => textual("RULE"),
+        Kind::List(name) => textual(name).action(ArgAction::Append),
+        Kind::Variables => textual("KEY=VALUE|NAME").action(ArgAction::Append),
         Kind::Switch => arg.long(setting.name).action(ArgAction::SetTrue),
         Kind::File => valued(arg, "FILE").value_parser(value_parser!(OsString)),
         Kind::Command => arg
@@ -116,7 +116,7 @@ fn help(setting: &Setting) -> String {
         help += &format!("; {range}");
     }
     if !setting.default.is_empty() {
-        help += &format!("; default: {}", setting.default);
+        help += &format!("; default: {}", in_words(setting.default));
     }
     match (setting.variable, setting.content) {
         ("", _) => help,
@@ -143,7 +143,7 @@ pub(super) fn range(setting: &Setting) -> Option<String> {
     Some(match (&setting.range, setting.kind) {
         (Range::Any, Kind::OneOf(words) | Kind::Rule(words)) => words.join(" or "),
         (Range::Any, _) => return None,
-        (Range::Words(words), _) => (*words).to_owned(),
+        (Range::Words(parts), _) => in_words(parts),
         (Range::Bytes(most), _) => format!("at most {most} bytes"),
         (Range::Durations(range), _) => {
             format!("{} to {}", format_duration(*range.start()), format_duration(*range.end()))
@@ -152,6 +152,17 @@ pub(super) fn range(setting: &Setting) -> Option<String> {
         (Range::Numbers(range), _) => format!("{} to {}", range.start(), range.end()),
         (Range::Sizes(range), _) => format!("{} to {}", size(*range.start()), size(*range.end())),
     })
+}
+
+/// Returns a text of its parts.
+pub(super) fn in_words(parts: &[Part]) -> String {
+    let written = parts.iter().map(|part| match part {
+        Part::Words(words) => (*words).to_owned(),
+        Part::Time(time) => format_duration(*time),
+        Part::Number(number) => number.to_string(),
+        Part::Size(bytes) => size(*bytes),
+    });
+    written.collect()
 }
 
 /// As people write it.

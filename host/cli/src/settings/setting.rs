@@ -13,8 +13,8 @@ pub(crate) struct Setting {
     pub content: &'static str,
     pub kind: Kind,
     pub range: Range,
-    /// What holds when it is not set, in words; empty where nothing does.
-    pub default: &'static str,
+    /// What holds when it is not set; empty where nothing does.
+    pub default: &'static [Part],
     /// The commands that have the option.
     pub commands: &'static [&'static str],
     /// The option must be given.
@@ -75,8 +75,8 @@ pub(crate) enum Kind {
 pub(crate) enum Range {
     /// All that its kind and its judge allow.
     Any,
-    /// As these words say; whoever reads it judges it.
-    Words(&'static str),
+    /// As this text says; whoever reads it judges it.
+    Words(&'static [Part]),
     /// So many bytes of text at most.
     Bytes(usize),
     Durations(RangeInclusive<Duration>),
@@ -84,6 +84,16 @@ pub(crate) enum Range {
     From(Duration),
     Numbers(RangeInclusive<u32>),
     Sizes(RangeInclusive<u64>),
+}
+
+/// A part of a text that holds values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Words(&'static str),
+    Time(Duration),
+    Number(u32),
+    /// Bytes.
+    Size(u64),
 }
 
 /// Where it may stand in the file.

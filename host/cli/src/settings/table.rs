@@ -2,12 +2,14 @@
 //! said against values, pages for man, completion and docs/configuration.md all follow from it.
 //!
 //! Whoever adds a setting adds a row here, and reads it where it is used, by the name of the row. What the
-//! election component reads itself is passed on to it by the variable of the row, and judged there; a test
-//! holds range and default of such a row to what the component says.
+//! election component reads itself is passed on to it by the variable of the row, and judged there.
 
+use super::setting::Part::{Number, Size, Time, Words};
 use super::setting::{Choice, Kind, Range, Scope, Setting, Work};
 use std::time::Duration;
-use tenure_core::variable;
+use tenure::handler::GRACE as DEFAULT_GRACE;
+use tenure_core::{limits, variable};
+use tenure_members::MOST_SHARES;
 use tenure_webhook::variable as webhook;
 
 const RUN: &[&str] = &["run", "check"];
@@ -39,7 +41,7 @@ const ROW: Setting = Setting {
     content: "",
     kind: Kind::Text("VALUE"),
     range: Range::Any,
-    default: "",
+    default: &[],
     commands: RUN,
     required: false,
     scope: Scope::Any,
@@ -63,9 +65,20 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-const MINUTE: u64 = 60;
-const HOUR: u64 = 60 * MINUTE;
+const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
+
+/// A command that is given less can as well be killed.
+pub(crate) const SHORTEST_STOP_TIME: Duration = Duration::from_millis(100);
+
+/// The longest time between two looks at a lock that a command waits for.
+pub(crate) const LOCK_POLL: Duration = seconds(1);
+
+/// The time for which `tenure transfer` waits for the result.
+pub(crate) const DEFAULT_WAIT: Duration = seconds(120);
+
+/// The time between two reads of `tenure status --watch`.
+pub(crate) const DEFAULT_INTERVAL: Duration = seconds(2);
 
 /// A static for each row, and the table of all.
 macro_rules! settings {
@@ -122,7 +135,7 @@ settings! {
         heading: ELECTIONS, ..ROW
     };
     SHARES = Setting {
-        name: "shares", variable: "TENURE_SHARES", kind: Kind::Number, range: Range::Numbers(1..=100_000),
+        name: "shares", variable: "TENURE_SHARES", kind: Kind::Number, range: Range::Numbers(1..=MOST_SHARES),
         scope: Scope::One,
         short: "Splits the work into this many shares, over all processes",
         help: "Splits the work into this many shares. Each runs in one process at a time, under a term of its own, \
@@ -133,22 +146,22 @@ settings! {
         heading: ELECTIONS, ..ROW
     };
     NEW_SHARES = Setting {
-        name: "shares", kind: Kind::Number, range: Range::Numbers(1..=100_000), commands: &["reshare"], required: true,
+        name: "shares", kind: Kind::Number, range: Range::Numbers(1..=MOST_SHARES), commands: &["reshare"], required: true,
         help: "The new number of shares",
         advice: "give more shares than there will ever be processes, like 32",
         heading: OTHERS, ..ROW
     };
     CAPACITY = Setting {
         name: "capacity", variable: "TENURE_CAPACITY", kind: Kind::Number, range: Range::Numbers(0..=1_000_000),
-        default: "1",
+        default: &[Words("1")],
         help: "With --shares, how much this process can do compared with the others: one of capacity 2 holds twice \
                as many shares as one of capacity 1; with 0 it holds none",
         advice: "give a whole number, like 2",
         heading: ELECTIONS, ..ROW
     };
     MAX_SHARES = Setting {
-        name: "max-shares", variable: "TENURE_MAX_SHARES", kind: Kind::Number, range: Range::Numbers(0..=100_000),
-        default: "all",
+        name: "max-shares", variable: "TENURE_MAX_SHARES", kind: Kind::Number, range: Range::Numbers(0..=MOST_SHARES),
+        default: &[Words("all")],
         help: "With --shares, the most shares that this process takes. When every process has reached its limit, the \
                remaining shares have no holder",
         advice: "give a whole number, like 8",
@@ -156,7 +169,7 @@ settings! {
     };
     EVERY = Setting {
         name: "every", variable: variable::EVERY, kind: Kind::Duration,
-        range: Range::Durations(seconds(1)..=seconds(366 * DAY)),
+        range: Range::Durations(limits::EVERY),
         scope: Scope::One, choice: Some(Choice::Schedule),
         short: "The interval between turns, like 1h",
         help: "The interval between turns, aligned to the epoch: 1h is each full hour, UTC",
@@ -182,14 +195,14 @@ settings! {
         heading: SCHEDULE, ..PASSED_ON
     };
     TIME_ZONE = Setting {
-        name: "time-zone", variable: variable::TIME_ZONE, kind: Kind::Text("ZONE"), default: "UTC",
+        name: "time-zone", variable: variable::TIME_ZONE, kind: Kind::Text("ZONE"), default: &[Words("UTC")],
         short: "The time zone of --cron, like Europe/Berlin; default: UTC",
         help: "The time zone of --cron by its IANA name, like Europe/Berlin",
         heading: SCHEDULE, ..PASSED_ON
     };
     JITTER = Setting {
         name: "jitter", variable: variable::JITTER, kind: Kind::Duration,
-        range: Range::Durations(Duration::ZERO..=seconds(DAY)), default: "0s",
+        range: Range::Durations(limits::JITTER), default: &[Time(Duration::ZERO)],
         help: "Delays all turns of an election by the same time, which follows from its name and is at most this long, \
                so that not all work begins on the hour. All candidates of an election need the same value. Less than \
                the interval",
@@ -197,7 +210,7 @@ settings! {
     };
     DELIVERY = Setting {
         name: "delivery", variable: variable::DELIVERY,
-        kind: Kind::Rule(&["at-most-once", "at-least-once"]), default: "at-most-once",
+        kind: Kind::Rule(&["at-most-once", "at-least-once"]), default: &[Words("at-most-once")],
         short: "at-most-once (the default), or at-least-once",
         help: "at-most-once: a turn that failed is not retried. at-least-once: whoever leads retries it, up to --max-attempts",
         more: "See [Delivery](guarantees.md#delivery)",
@@ -205,13 +218,13 @@ settings! {
     };
     MAX_ATTEMPTS = Setting {
         name: "max-attempts", variable: variable::MAX_ATTEMPTS, kind: Kind::Number,
-        range: Range::Numbers(1..=100), default: "5",
+        range: Range::Numbers(limits::MAX_ATTEMPTS), default: &[Number(limits::DEFAULT_MAX_ATTEMPTS)],
         help: "With at-least-once, how many turns a slot may have before it is abandoned",
         heading: SCHEDULE, ..PASSED_ON
     };
     MISSED = Setting {
         name: "missed", variable: variable::MISSED, kind: Kind::Rule(&["skip", "once"]),
-        range: Range::Words("skip, once or 'all N' with N up to 1000"), default: "once",
+        range: Range::Words(&[Words("skip, once or 'all N' with N up to "), Number(*limits::MISSED.end())]), default: &[Words("once")],
         help: "What happens to slots that nobody could run in time. skip: they have no turn. once: one turn \
                stands for all. 'all N': each has its turn, but only the newest N",
         heading: SCHEDULE, ..PASSED_ON
@@ -234,7 +247,7 @@ settings! {
     };
     WEBHOOK_TIMEOUT = Setting {
         name: "webhook-timeout", variable: webhook::TIMEOUT, kind: Kind::Duration,
-        default: "as long as the turn", works: &[Work::Webhook],
+        default: &[Words("as long as the turn")], works: &[Work::Webhook],
         help: "The time-out of all calls of --webhook in one turn; a turn that takes longer fails",
         more: "In `tenure.wasm` never longer than the turn is valid",
         heading: WORK, ..ROW
@@ -280,7 +293,7 @@ settings! {
     STOP_TIME = Setting {
         commands: RUN_AND_LOCK,
         name: "stop-time", variable: "TENURE_STOP_TIME", kind: Kind::Duration,
-        range: Range::From(Duration::from_millis(100)), default: "3s, with --failover less, so that a beat can be retried: 0.7s at 3s, 1.9s at 10s",
+        range: Range::From(SHORTEST_STOP_TIME), default: &[Words("3s, with --failover less, so that a beat can be retried: 0.7s at 3s, 1.9s at 10s")],
         works: &[Work::Command],
         help: "How long before the end of the leadership a command is told to end (SIGTERM), and how long after its \
                --turn-timeout it is killed (SIGKILL). This time, one renewal \
@@ -292,8 +305,8 @@ settings! {
     };
     NAME = Setting {
         commands: LASTING,
-        name: "name", variable: variable::NAME, kind: Kind::Text("NAME"), range: Range::Bytes(128),
-        default: "machine and process",
+        name: "name", variable: variable::NAME, kind: Kind::Text("NAME"), range: Range::Bytes(limits::LONGEST_NAME),
+        default: &[Words("machine and process")],
         short: "The name of this candidate",
         help: "The name of this candidate on record, in logs and on pages",
         more: "With `--shares` each process needs a name of its own",
@@ -302,22 +315,23 @@ settings! {
     LEASE = Setting {
         commands: RUN_AND_LOCK,
         name: "lease", variable: variable::LEASE, kind: Kind::Duration,
-        range: Range::Durations(seconds(15)..=seconds(60)), default: "15s, with --failover 60s",
+        range: Range::Durations(limits::LEASE),
+        default: &[Time(limits::DEFAULT_LEASE), Words(", with --failover "), Time(limits::DEFAULT_LEASE_WITH_FAILOVER)],
         help: "How long a lease lasts without a renewal, in whole seconds",
         heading: TIMINGS, ..PASSED_ON
     };
     MARGIN = Setting {
         commands: RUN_AND_LOCK,
         name: "margin", variable: variable::MARGIN, kind: Kind::Duration,
-        range: Range::From(Duration::from_millis(2_500)),
-        default: "a fifth of the lease, at least 2.5s",
+        range: Range::From(limits::LEAST_MARGIN),
+        default: &[Words("a fifth of the lease, at least "), Time(limits::LEAST_MARGIN)],
         help: "How long before the end of the lease the work is stopped",
         heading: TIMINGS, ..PASSED_ON
     };
     RENEW = Setting {
         commands: RUN_AND_LOCK,
-        name: "renew", variable: variable::RENEW, kind: Kind::Duration, range: Range::From(seconds(1)),
-        default: "4/15 of the lease, which is 4s for 15s",
+        name: "renew", variable: variable::RENEW, kind: Kind::Duration, range: Range::From(limits::LEAST_RENEW),
+        default: &[Words("4/15 of the lease, which is 4s for 15s")],
         help: "How often a leader renews; together with two attempts at a renewal it must fit into the \
                lease less the margin",
         heading: TIMINGS, ..PASSED_ON
@@ -325,13 +339,14 @@ settings! {
     POLL = Setting {
         commands: LASTING,
         name: "poll", variable: variable::POLL, kind: Kind::Duration,
-        range: Range::Durations(Duration::from_millis(500)..=seconds(60)), default: "4s, for a lock 1s",
+        range: Range::Durations(limits::POLL),
+        default: &[Time(limits::DEFAULT_POLL), Words(", for a lock "), Time(LOCK_POLL)],
         help: "The longest that a follower waits between two polls; the shortest is half of it",
         heading: TIMINGS, ..PASSED_ON
     };
     FAILOVER = Setting {
         name: "failover", variable: variable::FAILOVER, kind: Kind::Duration,
-        range: Range::Durations(seconds(1)..=seconds(10)), default: "off: a leader is replaced when its lease expires", commands: RUN_AND_LOCK,
+        range: Range::Durations(limits::FAILOVER), default: &[Words("off: a leader is replaced when its lease expires")], commands: RUN_AND_LOCK,
         short: "Replaces a dead leader about this soon, with more requests",
         help: "About how soon a leader is replaced whose machine died, froze or lost the network. For that, candidates \
                send a request every sixth of this time: three candidates cost about $7 a month at 3s, $21 at 1s, $2 at 10s, \
@@ -340,14 +355,14 @@ settings! {
     };
     REQUEST_TIMEOUT = Setting {
         name: "request-timeout", variable: variable::REQUEST_TIMEOUT, kind: Kind::Duration,
-        range: Range::Durations(seconds(1)..=seconds(30)), default: "3s", commands: RUN_AND_LOOKS,
+        range: Range::Durations(limits::REQUEST_TIMEOUT), default: &[Time(limits::DEFAULT_REQUEST_TIMEOUT)], commands: RUN_AND_LOOKS,
         help: "The time-out of one request",
         heading: TIMINGS, ..PASSED_ON
     };
     TURN_TIMEOUT = Setting {
         name: "turn-timeout", variable: variable::TURN_TIMEOUT, kind: Kind::Duration,
-        range: Range::Durations(Duration::from_millis(100)..=seconds(DAY)),
-        default: "as long as the leadership",
+        range: Range::Durations(limits::TURN_TIMEOUT),
+        default: &[Words("as long as the leadership")],
         short: "The time-out of a turn",
         help: "The time-out of a turn: one that takes longer is stopped, and the leadership ends. A command gets \
                SIGTERM then, and SIGKILL after --stop-time",
@@ -355,14 +370,18 @@ settings! {
     };
     MAX_FAILURES = Setting {
         name: "max-failures", variable: variable::MAX_FAILURES, kind: Kind::Number,
-        range: Range::Numbers(0..=1000), default: "3, with --while-leading 1",
+        range: Range::Numbers(limits::MAX_FAILURES),
+        default: &[
+            Number(limits::DEFAULT_MAX_FAILURES), Words(", with --while-leading "),
+            Number(limits::DEFAULT_MAX_FAILURES_WHILE_LEADING),
+        ],
         help: "How many failed turns in a row end the leadership; 0: never. A turn that traps or takes too \
                long ends it at once",
         heading: FAILURES, ..PASSED_ON
     };
     COOL_DOWN = Setting {
         name: "cool-down", variable: variable::COOL_DOWN, kind: Kind::Duration,
-        range: Range::Durations(seconds(1)..=seconds(HOUR)), default: "30s",
+        range: Range::Durations(limits::COOL_DOWN), default: &[Time(limits::DEFAULT_COOL_DOWN)],
         help: "How long a candidate whose work failed waits before it contends again, so that another one takes over: a \
                random time from half of this to all of it. It doubles each time until a turn succeeds, up to 16 \
                times this, but at most 1h",
@@ -371,8 +390,11 @@ settings! {
     GRACE = Setting {
         name: "grace", variable: "TENURE_GRACE", kind: Kind::Duration,
         range: Range::Durations(Duration::ZERO..=seconds(HOUR)),
-        default: "1s, for a command the stop time (at least 3s with --failover), with --no-work until the \
-                  application's last answer has expired",
+        default: &[
+            Time(DEFAULT_GRACE),
+            Words(", for a command the stop time (at least 3s with --failover), with --no-work until the \
+                   application's last answer has expired"),
+        ],
         short: "Grace period for a running turn on shutdown",
         help: "How long a running turn may go on when this candidate is told to end; its lease is renewed \
                meanwhile",
@@ -383,7 +405,7 @@ settings! {
     };
     MAX_TENURE = Setting {
         name: "max-tenure", variable: variable::MAX_TENURE, kind: Kind::Duration,
-        range: Range::Words("four leases to 366d"),
+        range: Range::Words(&[Words("four leases to "), Time(limits::LONGEST_TENURE)]),
         help: "How long a candidate may lead. After that it resigns between two turns, and lets the others go first",
         heading: ELECTIONS, ..PASSED_ON
     };
@@ -395,8 +417,8 @@ settings! {
         heading: ELECTIONS, ..ROW
     };
     ADDRESS = Setting {
-        name: "address", variable: variable::ADDRESS, kind: Kind::Text("ADDRESS"), range: Range::Bytes(256),
-        default: "http:// and the address of --listen; none if that is 0.0.0.0, [::] or a loopback address",
+        name: "address", variable: variable::ADDRESS, kind: Kind::Text("ADDRESS"), range: Range::Bytes(limits::LONGEST_ADDRESS),
+        default: &[Words("http:// and the address of --listen; none if that is 0.0.0.0, [::] or a loopback address")],
         short: "The URL of --listen, as others reach it",
         help: "The http:// or https:// URL of this candidate's listener, as others reach it. Followers that also \
                have an address learn through it at once when the leader goes. Any other text is only shown",
@@ -427,7 +449,7 @@ settings! {
     };
     ALLOW_HOST = Setting {
         name: "allow-host", kind: Kind::List("HOST"), works: &[Work::Component],
-        range: Range::Words("HOST, HOST:PORT or SCHEME://HOST[:PORT]"),
+        range: Range::Words(&[Words("HOST, HOST:PORT or SCHEME://HOST[:PORT]")]),
         short: "A host that the handler may send requests to",
         help: "A host that the handler may send requests to. This machine, its link-local network and \
                Azure's wire server (168.63.129.16) must be given as addresses, not as names. Repeatable",
@@ -436,7 +458,7 @@ settings! {
     };
     MEMORY_LIMIT = Setting {
         name: "memory-limit", variable: "TENURE_MEMORY_LIMIT", kind: Kind::Size,
-        range: Range::Sizes(1 << 20..=4 << 30), default: "256MiB", works: &[Work::Component],
+        range: Range::Sizes(1 << 20..=4 << 30), default: &[Size(tenure_wasmtime::MEMORY_LIMIT as u64)], works: &[Work::Component],
         help: "The memory that a turn may take; a handler that exceeds it traps. In addition, the host \
                holds at most half as much, or 16 MiB if that is more, for its requests, answers and handles",
         more: "In addition, the host holds at most half as much, or 16 MiB if that is more. A quarter of that is for handles",
@@ -445,7 +467,7 @@ settings! {
     };
     ENV = Setting {
         commands: RUN_AND_LOCK,
-        name: "env", kind: Kind::Variables, range: Range::Words("KEY=VALUE or NAME"),
+        name: "env", kind: Kind::Variables, range: Range::Words(&[Words("KEY=VALUE or NAME")]),
         works: &[Work::Component, Work::Command],
         short: "Sets a variable for the handler or command",
         help: "Sets an environment variable for the handler or command; NAME alone passes on the variable of this \
@@ -476,7 +498,7 @@ settings! {
     };
     SERVICE_ENDPOINT = Setting {
         variable: variable::SERVICE_ENDPOINT,
-        default: "https://ACCOUNT.blob.core.windows.net",
+        default: &[Words("https://ACCOUNT.blob.core.windows.net")],
         help: "The address of its Blob service", heading: ACCOUNT, ..VARIABLE
     };
     KEY = Setting {
@@ -506,7 +528,7 @@ settings! {
         help: "The tenant (directory) of the application", heading: ACCOUNT, ..VARIABLE
     };
     AUTHORITY_HOST = Setting {
-        variable: variable::AUTHORITY_HOST, default: "that of the cloud of the endpoint",
+        variable: variable::AUTHORITY_HOST, default: &[Words("that of the cloud of the endpoint")],
         help: "Where applications ask for tokens", heading: ACCOUNT, ..VARIABLE
     };
     // Others know it too: it holds a token that the platform writes and reads, so it has no content.
@@ -525,12 +547,12 @@ settings! {
         help: "The secret that it sends there; the platform sets it", heading: ACCOUNT, ..VARIABLE
     };
     IMDS_HOST = Setting {
-        variable: variable::IMDS_HOST, default: "http://169.254.169.254",
+        variable: variable::IMDS_HOST, default: &[Words("http://169.254.169.254")],
         help: "Where a machine asks for tokens of its managed identity", heading: ACCOUNT, ..VARIABLE
     };
     LOG = Setting {
         commands: LASTING,
-        name: "log", kind: Kind::OneOf(&["text", "json"]), default: "text", scope: Scope::Process,
+        name: "log", kind: Kind::OneOf(&["text", "json"]), default: &[Words("text")], scope: Scope::Process,
         short: "The format of the log: text (the default), or json",
         help: "The format of the log: text for people, or one JSON object per line",
         more: "See [The log](operations.md#the-log)",
@@ -539,13 +561,13 @@ settings! {
     LOG_LEVEL = Setting {
         commands: LASTING,
         name: "log-level", variable: "TENURE_LOG_LEVEL",
-        kind: Kind::OneOf(&["error", "warn", "info", "debug"]), default: "info", scope: Scope::Process,
+        kind: Kind::OneOf(&["error", "warn", "info", "debug"]), default: &[Words("info")], scope: Scope::Process,
         help: "The lowest level of events in the log; debug adds each renewal",
         more: "What a handler writes is info",
         heading: SHOWN, ..ROW
     };
     CACHE_DIR = Setting {
-        variable: "TENURE_CACHE_DIR", default: "the folder tenure in XDG_CACHE_HOME or ~/.cache",
+        variable: "TENURE_CACHE_DIR", default: &[Words("the folder tenure in XDG_CACHE_HOME or ~/.cache")],
         help: "Where compiled code of components is kept", more: "See [Files and folders](#files-and-folders)",
         heading: SHOWN, component: false, ..VARIABLE
     };
@@ -554,25 +576,25 @@ settings! {
         help: "The bearer token that POST /tick must carry", heading: INVOCATION, ..VARIABLE
     };
     TICK_OPEN = Setting {
-        variable: "TENURE_TICK_OPEN", default: "false",
+        variable: "TENURE_TICK_OPEN", default: &[Words("false")],
         help: "With true, anybody may call /tick. Without it, only callers with the token may",
         heading: INVOCATION, ..VARIABLE
     };
     TO = Setting {
-        name: "to", kind: Kind::Text("NAME"), commands: &["transfer"], default: "any other candidate",
+        name: "to", kind: Kind::Text("NAME"), commands: &["transfer"], default: &[Words("any other candidate")],
         help: "The name of the candidate that leads next", advice: "name the successor",
         heading: OTHERS, ..ROW
     };
     TRANSFER_WAIT = Setting {
         name: "wait", kind: Kind::Duration, commands: &["transfer"],
-        range: Range::Durations(seconds(1)..=seconds(DAY)), default: "2m",
+        range: Range::Durations(seconds(1)..=seconds(DAY)), default: &[Time(DEFAULT_WAIT)],
         help: "How long to wait for the result",
         advice: "give a time like 2m",
         heading: OTHERS, ..ROW
     };
     WAIT = Setting {
         name: "wait", kind: Kind::Duration, commands: &["lock"],
-        range: Range::Durations(seconds(1)..=seconds(366 * DAY)), default: "as long as it takes",
+        range: Range::Durations(seconds(1)..=seconds(366 * DAY)), default: &[Words("as long as it takes")],
         short: "How long to wait for the lock",
         help: "How long to wait for the lock. After that the exit code is 75, and the command was not run",
         advice: "give a time like 60s, or leave it out to wait as long as it takes",
@@ -594,7 +616,7 @@ settings! {
     };
     INTERVAL = Setting {
         name: "interval", kind: Kind::Duration, commands: &["status"],
-        range: Range::Durations(Duration::from_millis(200)..=seconds(HOUR)), default: "2s",
+        range: Range::Durations(Duration::from_millis(200)..=seconds(HOUR)), default: &[Time(DEFAULT_INTERVAL)],
         help: "With --watch, how often to read the record",
         advice: "each read is a request that costs money; 2s shows changes soon enough",
         heading: OTHERS, ..ROW
@@ -606,21 +628,21 @@ settings! {
     };
     PERIOD = Setting {
         name: "period", kind: Kind::Duration, commands: &["break"],
-        range: Range::Durations(Duration::ZERO..=seconds(60)), default: "what is left of the lease",
+        range: Range::Durations(limits::BREAK_PERIOD), default: &[Words("what is left of the lease")],
         help: "How long the holder keeps the lease at most, rounded up to whole seconds",
         advice: "give 0s to 60s, or leave it out: then the lease expires in its own time",
         heading: OTHERS, ..ROW
     };
     ID = Setting {
-        name: "id", kind: Kind::Text("ID"), commands: &["trigger"], default: "a new one",
-        range: Range::Words("1 to 64 letters, digits, dots, hyphens and underscores"),
+        name: "id", kind: Kind::Text("ID"), commands: &["trigger"], default: &[Words("a new one")],
+        range: Range::Words(&[Words("1 to 64 letters, digits, dots, hyphens and underscores")]),
         help: "The name of the trigger. The same name asks for no second turn, unless 17 other triggers were claimed since",
         advice: "give it like rerun-7",
         heading: OTHERS, ..ROW
     };
     TRIGGER_WAIT = Setting {
         name: "wait", kind: Kind::Duration, commands: &["trigger"],
-        range: Range::Durations(seconds(1)..=seconds(366 * DAY)), default: "not at all",
+        range: Range::Durations(seconds(1)..=seconds(366 * DAY)), default: &[Words("not at all")],
         help: "How long to wait for the end of the turn; the exit code is 0 if the turn succeeded",
         advice: "give a time like 10m, or leave it out to wait for nothing",
         heading: OTHERS, ..ROW

@@ -19,7 +19,7 @@ static MADE_UP: Setting = Setting {
     content: "",
     kind: Kind::Duration,
     range: Range::Durations(Duration::from_secs(1)..=Duration::from_secs(10)),
-    default: "2s",
+    default: &[setting::Part::Time(Duration::from_secs(2))],
     commands: &["run", "observe"],
     required: false,
     scope: setting::Scope::Any,

@@ -28,7 +28,7 @@ use tenure::status::{EndedTurn, Outlook, Replacement, local_time};
 use tenure_clock::BootClock;
 use tenure_core::{
     Finished, Incumbent, LastSlot, Listed, MissedSlots, Outcome, Problem, Snapshot, Timestamp,
-    Triggered, Turns, Zone, milliseconds, variable,
+    Triggered, Turns, Zone, milliseconds,
 };
 use tenure_server::format::{candidate_as_json, schedule_words_and_text};
 
@@ -104,9 +104,8 @@ impl View {
 
     /// Returns what there is to say about this machine, and about what could not be read.
     fn remarks(&self, snapshot: &Snapshot) -> Vec<Remark> {
-        let settings = &self.configuration.settings;
-        let name = settings.get(variable::NAME).map(str::to_owned);
-        let own = Own { name, schedule: settings.schedule() };
+        let options = &self.configuration.settings.options;
+        let own = Own { name: options.name.clone(), schedule: options.schedule() };
         let mut remarks = here::remarks(snapshot, &own, self.within);
         let mut unread = |class, what: String, Problem { class: why, detail }: &Problem| {
             let detail = format!("{what} could not be read ({}): {detail}", why.name());

@@ -7,7 +7,7 @@ use crate::settings::{CommandLine, Elections};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::engine::{Election, Variables};
+use tenure::engine::{CandidateSettings, Election};
 use tenure_clock::BootClock;
 
 /// The number of elections that are read at the same time.
@@ -39,7 +39,7 @@ impl Subjects {
     pub(super) fn of(line: &CommandLine, clock: &BootClock) -> Result<Self, ExitCode> {
         let json = line.has(&JSON);
         let mut elections = Elections::of(line);
-        let shared = Election::new(Variables::new(), clock);
+        let shared = Election::new(CandidateSettings::default(), clock);
         let (mut each, mut interval) = (Vec::new(), None);
         for given in std::mem::take(&mut elections.given) {
             let mut configuration = Configuration::of_look(given);

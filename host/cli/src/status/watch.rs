@@ -6,7 +6,7 @@ use crate::complaint::Complaint;
 use crate::log::{Whose, json};
 use crate::output::{CommandResult, complain, fail, unwritten};
 use crate::settings::CommandLine;
-use crate::settings::table::FOR_EACH_FILE;
+use crate::settings::table::{DEFAULT_INTERVAL, FOR_EACH_FILE};
 use crate::signals::Signals;
 use crate::terminal::{colour_wanted, columns};
 use crate::text::Layout;
@@ -22,9 +22,6 @@ use tenure_core::Zone;
 use tokio::select;
 use tokio::task::JoinSet;
 
-/// The default of `--interval`.
-pub(crate) const USUAL: Duration = Duration::from_secs(2);
-
 /// From the first look at one election to that at the next one.
 const SPREAD: Duration = Duration::from_millis(20);
 
@@ -38,7 +35,7 @@ pub(super) async fn watch(line: &CommandLine) -> CommandResult {
         let advice = "write a name into it, and start again";
         return Err(complain(&[Complaint::new(FOR_EACH_FILE.name, problem, advice)], json));
     }
-    let interval = interval.unwrap_or(USUAL);
+    let interval = interval.unwrap_or(DEFAULT_INTERVAL);
     let width = each.iter().map(|subject| subject.election.chars().count()).max().unwrap_or(0);
     let width = (each.len() > 1).then_some(width);
     let colour = io::stdout().is_terminal() && colour_wanted();

@@ -178,7 +178,7 @@ fn signs_and_shares_keep_a_candidate_without_shares_from_leading() {
     }
     for (share, of) in [
         (Share { split: 1, index: 0 }, 1),
-        (Share { split: 12, index: 99_999 }, super::super::MOST),
+        (Share { split: 12, index: 99_999 }, super::super::MOST_SHARES),
     ] {
         let at_work = |leased| {
             let none = std::iter::empty::<(&str, &str)>().collect();

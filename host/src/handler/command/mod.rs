@@ -37,12 +37,15 @@ use outcome::{Fate, turn_end};
 use run::Run;
 use std::ffi::OsString;
 use std::fmt;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tenure_clock::{Clock, shared};
+use tenure_clock::{BootClock, Clock as _, shared};
 use tenure_core::Turn;
-use tenure_supervisor::{KILL_SLACK, Link, Program, Visibility, has_supervisor_main, visibility};
+use tenure_supervisor::{
+    KILL_SLACK, Link, Program, STOP_TIME, Visibility, has_supervisor_main, visibility,
+};
 use tokio::sync::{oneshot, watch};
 
 /// What a command is given, beside its turns.
@@ -61,6 +64,21 @@ pub struct CommandSettings {
     pub supervisor: Option<Arc<Link>>,
 }
 
+/// A stop time of 3 s; lines go to standard output and standard error of this process.
+impl Default for CommandSettings {
+    fn default() -> Self {
+        let output: LineSink = Arc::new(|stream, line| {
+            // Nobody may read them.
+            let _ = match stream {
+                Stream::Stdout => writeln!(io::stdout(), "{line}"),
+                Stream::Stderr => writeln!(io::stderr(), "{line}"),
+            };
+        });
+        let (env, stop_time) = (Vec::new(), STOP_TIME);
+        Self { env, stop_time, output, attached: None, supervisor: None }
+    }
+}
+
 /// Asks the parent of this process to kill the orphans that it adopted, and completes when none is left.
 type EndOrphans = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
@@ -74,6 +92,30 @@ fn end_orphans(supervisor: Option<Arc<Link>>, visibility: Visibility) -> Option<
 }
 
 /// A program that is run for each turn.
+///
+/// ```no_run
+/// use tenure::handler::{CommandHandler, CommandSettings};
+/// use tenure::settings::{Credential, Schedule, Settings};
+/// use tenure::{Elector, supervisor_main, terminated};
+///
+/// #[tokio::main]
+/// async fn run() -> Result<(), Box<dyn std::error::Error>> {
+///     let command = ["/usr/local/bin/backup".into(), "--all".into()];
+///     let command = CommandHandler::new(&command, CommandSettings::default())?;
+///     let settings = Settings::new("jobs/backup", Credential::Environment);
+///     let daily = Schedule::Cron { expression: "0 3 * * *".into(), time_zone: None };
+///     let membership = Elector::new(settings)?.start_with(daily, command)?;
+///     terminated().await;
+///     membership.leave().await;
+///     Ok(())
+/// }
+///
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     // First: a command is supervised by another process of this program.
+///     supervisor_main();
+///     run()
+/// }
+/// ```
 pub struct CommandHandler {
     program: Program,
     variables: Variables,
@@ -91,12 +133,9 @@ impl CommandHandler {
     ///
     /// # Errors
     ///
-    /// When it could not be started: none is named, it is not there, or may not be executed.
-    pub fn new(
-        command: &[OsString],
-        settings: CommandSettings,
-        clock: &impl Clock,
-    ) -> Result<Self, NotRunnable> {
+    /// It could not be started: none is named, it is not there, or may not be executed; or `main` does not call
+    /// [`supervisor_main`](crate::supervisor_main).
+    pub fn new(command: &[OsString], settings: CommandSettings) -> Result<Self, NotRunnable> {
         if !has_supervisor_main() {
             return Err(NotRunnable::NoSupervisor);
         }
@@ -108,7 +147,7 @@ impl CommandHandler {
         let path = variables.iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path);
         let file = resolve::resolve(name, path.map(OsString::as_os_str))?;
         let program = Program { file, name: name.clone(), arguments: arguments.to_vec() };
-        let lines = HandlerLines::new(Some(settings.output.clone()), clock.reading());
+        let lines = HandlerLines::new(Some(settings.output.clone()), BootClock::new().reading());
         let runs = watch::Sender::new(false);
         let CommandSettings { stop_time, attached, supervisor, .. } = settings;
         let end_orphans = end_orphans(supervisor, visibility());
@@ -201,14 +240,10 @@ impl fmt::Debug for CommandHandler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure_clock::BootClock;
 
     #[test]
     fn a_program_whose_main_supervises_nothing_runs_no_commands() {
-        let output: LineSink = Arc::new(|_, _| {});
-        let (env, stop_time) = (Vec::new(), Duration::ZERO);
-        let settings = CommandSettings { env, stop_time, output, attached: None, supervisor: None };
-        let refused = CommandHandler::new(&["true".into()], settings, &BootClock::new());
+        let refused = CommandHandler::new(&["true".into()], CommandSettings::default());
         assert_eq!(refused.unwrap_err(), NotRunnable::NoSupervisor);
     }
 

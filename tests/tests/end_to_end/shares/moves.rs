@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure_core::{Problem, variable};
+use tenure_core::Problem;
 
-use tenure::engine::{Election, Variables};
+use tenure::engine::Election;
 use tenure::settings::{Credential, Schedule, Settings};
 use tenure::{Elector, Event, handler};
 use tenure_clock::BootClock;
@@ -172,8 +172,7 @@ impl Scene {
 
     /// What a command does.
     async fn reshare(&self, shares: u32) {
-        let settings = Variables::from(self.settings("command")).with(variable::NAME, "command");
-        let election = Election::new(settings, &BootClock::new());
+        let election = Election::new(self.settings("command"), &BootClock::new());
         election.check().unwrap();
         let store = SharesStore::of(Arc::new(election), "command");
         let Answer::Plan(plan, tag) = ask(&store, Ask::ReadPlan(None)).await else {

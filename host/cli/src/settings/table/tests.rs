@@ -1,7 +1,7 @@
 //! What the table says is what those say who judge.
 
 use super::*;
-use crate::settings::options::range;
+use crate::settings::options::{in_words, range};
 use tenure_base::duration::{format_duration, parse_duration};
 use tenure_core::Complaint;
 
@@ -76,7 +76,8 @@ fn defaults_are_those_of_the_component() {
     let mut judged = 0;
     for setting in of_component() {
         // What it is with another setting comes after it.
-        let default = setting.default.split(',').next().unwrap_or_default();
+        let default = in_words(setting.default);
+        let default = default.split(',').next().unwrap_or_default();
         let is_value = match setting.kind {
             Kind::Duration => parse_duration(default).is_some(),
             Kind::Number => default.parse::<u32>().is_ok(),
@@ -94,24 +95,20 @@ fn defaults_are_those_of_the_component() {
 
 #[test]
 fn defaults_are_those_of_the_program() {
-    let duration = |setting: &Setting| {
-        let value = setting.default.split(',').next().and_then(parse_duration);
-        value.unwrap_or_else(|| panic!("{}", setting.name))
-    };
-    assert_eq!(duration(&GRACE), tenure::handler::GRACE);
-    assert_eq!(duration(&INTERVAL), crate::status::watch::USUAL);
     #[cfg(unix)]
-    assert_eq!(duration(&STOP_TIME), tenure_supervisor::STOP_TIME);
-    let memory: bytesize::ByteSize = MEMORY_LIMIT.default.parse().unwrap();
-    assert_eq!(usize::try_from(memory.as_u64()), Ok(tenure_wasmtime::MEMORY_LIMIT));
+    assert_eq!(
+        in_words(STOP_TIME.default).split(',').next().and_then(parse_duration),
+        Some(tenure_supervisor::STOP_TIME)
+    );
     for setting in [&LOG, &LOG_LEVEL] {
-        assert!(matches!(setting.kind, Kind::OneOf(words) if words.contains(&setting.default)));
+        let (words, default) = (setting.kind, in_words(setting.default));
+        assert!(matches!(words, Kind::OneOf(words) if words.contains(&&*default)));
     }
 }
 
 #[test]
 fn every_variable_of_the_component_has_a_row() {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/core/src/settings.rs");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/core/src/variable.rs");
     let source = std::fs::read_to_string(source).unwrap();
     // The variables that hosts set are at the end of the module.
     let of_users = source.split("A host sets the rest, and no user.").next().unwrap();
@@ -186,7 +183,7 @@ fn ranges_are_told_in_words() {
 /// The settings of the component that have options, as a program writes them that embeds the library.
 #[test]
 fn the_library_has_a_value_for_each_of_them() {
-    use tenure::engine::Variables;
+    use tenure::engine::{CandidateSettings, Variables};
     use tenure::settings::{Credential, Delivery, Missed, Schedule, Settings};
     let period = Duration::from_secs(60);
     let mut all = Settings::new("jobs/report", Credential::ConnectionStringFile("file".into()));
@@ -213,7 +210,7 @@ fn the_library_has_a_value_for_each_of_them() {
     let (expression, time_zone) = ("0 9 * * *".to_owned(), Some("UTC".to_owned()));
     let cron = Schedule::Cron { expression, time_zone };
     let written = [Schedule::Every(period), cron, Schedule::WhileLeading]
-        .map(|schedule| Variables::from(all.clone()).on(schedule));
+        .map(|schedule| Variables::from(CandidateSettings::from(all.clone()).on(schedule)));
     for setting in of_component() {
         let said = written.iter().any(|variables| variables.get(setting.variable).is_some());
         assert!(said, "{}", setting.name);

@@ -1,6 +1,6 @@
 //! The tables of docs/configuration.md.
 
-use crate::settings::options::{first_sentence, range};
+use crate::settings::options::{first_sentence, in_words, range};
 use crate::settings::setting::{Kind, Setting};
 use crate::settings::table::{ACCOUNT, HEADINGS};
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ pub(super) fn tables(table: &[&'static Setting]) -> String {
         let _ = write!(text, "### {heading}\n\n| option, variable | default | range | meaning |\n");
         text += "|---|---|---|---|\n";
         for setting in rows {
-            let cells = [names(setting), code(setting.default), allowed(setting)];
+            let cells = [names(setting), code(&in_words(setting.default)), allowed(setting)];
             for cell in cells {
                 let _ = write!(text, "| {cell}{}", if cell.is_empty() { "" } else { " " });
             }

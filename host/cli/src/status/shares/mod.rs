@@ -7,8 +7,8 @@ use super::subjects::{AT_ONCE, Subject};
 use futures_util::{StreamExt as _, stream};
 pub(super) use show::{as_json, as_text};
 use std::collections::BTreeMap;
-use tenure::engine::{Election, Variables};
-use tenure_core::{Problem, ProblemClass, Timestamp, variable};
+use tenure::engine::{CandidateSettings, Election};
+use tenure_core::{Problem, ProblemClass, Timestamp};
 use tenure_members::{Candidate, SharesStore};
 use tenure_shares::{Answer, Ask, Plan, Sign};
 
@@ -167,12 +167,13 @@ pub(super) async fn read(subject: &Subject) -> Result<Shares, Problem> {
 async fn records(
     coordinating: &str,
     plan: &Plan,
-    settings: &Variables,
+    settings: &CandidateSettings,
     reached: &Election,
 ) -> Vec<Record> {
     let each = plan.all().map(|share| {
         let election = Candidate::of(share, plan.count()).election(coordinating);
-        let settings = settings.clone().with(variable::ELECTION, election);
+        let mut settings = settings.clone();
+        settings.options.election = Some(election);
         record(reached.with_settings(settings), plan.next.is_some())
     });
     stream::iter(each).buffered(AT_ONCE).collect().await

@@ -1,0 +1,139 @@
+//! The settings of one candidate, as the core takes them.
+
+use super::replacement::Replacement;
+use super::{Schedule, Settings, Variables};
+use tenure_core::{
+    Delivery, Environment, Failover, Missed, Options, Retries, Secret, SettingId, Unreadable,
+};
+
+/// The settings of one candidate: typed options, and the variables of its credential.
+///
+/// [`Settings`] become these, and so do the [`Variables`] of a program that a deployment configures. The election component
+/// takes them as variables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CandidateSettings {
+    /// The settings without the credential.
+    pub options: Options,
+    /// The variables of the credential.
+    pub credential: Variables,
+}
+
+impl CandidateSettings {
+    /// Returns the same with this schedule. Without one there are no turns.
+    #[must_use]
+    pub fn on(mut self, schedule: Schedule) -> Self {
+        match schedule {
+            Schedule::Every(interval) => self.options.every = Some(interval),
+            Schedule::Cron { expression, time_zone } => {
+                (self.options.cron, self.options.time_zone) = (Some(expression), time_zone);
+            }
+            Schedule::WhileLeading => self.options.while_leading = Some(true),
+            Schedule::OnTrigger => self.options.on_trigger = Some(true),
+        }
+        self
+    }
+
+    /// Returns how soon a leader with these settings is replaced when it dies. None if a period is invalid. The leader
+    /// counts as supervised if it is asked for its last will.
+    pub fn replacement(&self) -> Option<Replacement> {
+        let timings = self.options.timings()?;
+        Some(Replacement {
+            promise: timings.failover.map(Failover::promise),
+            lease: timings.lease,
+            poll: timings.poll,
+            supervised: self.options.last_will == Some(true),
+            watched: self.options.address.as_deref().is_some_and(Replacement::may_be_watched),
+        })
+    }
+}
+
+impl From<Settings> for CandidateSettings {
+    fn from(settings: Settings) -> Self {
+        // Named one by one, so that none is forgotten.
+        let Settings {
+            election,
+            credential,
+            name,
+            address,
+            jitter,
+            delivery,
+            missed,
+            lease,
+            margin,
+            renew,
+            poll,
+            failover,
+            request_timeout,
+            turn_timeout,
+            max_failures,
+            cool_down,
+            max_tenure,
+        } = settings;
+        let (retries, max_attempts) = match delivery {
+            Delivery::AtMostOnce => (None, None),
+            Delivery::AtLeastOnce { max_attempts } => {
+                (Some(Retries::UntilSuccess), Some(max_attempts))
+            }
+        };
+        let options = Options {
+            election: Some(election),
+            name: Some(name.unwrap_or_else(Settings::default_name)),
+            address,
+            jitter: Some(jitter).filter(|jitter| !jitter.is_zero()),
+            retries,
+            max_attempts,
+            missed: Some(missed).filter(|missed| *missed != Missed::Once),
+            lease,
+            margin,
+            renew,
+            poll,
+            failover,
+            request_timeout,
+            turn_timeout,
+            max_failures,
+            cool_down,
+            max_tenure,
+            ..Options::default()
+        };
+        Self { options, credential: credential.variables() }
+    }
+}
+
+impl From<Variables> for CandidateSettings {
+    fn from(variables: Variables) -> Self {
+        let options = Options::read(&|name| variables.get(name).map(str::to_owned));
+        Self { options, credential: variables.of_credentials() }
+    }
+}
+
+impl From<CandidateSettings> for Variables {
+    fn from(CandidateSettings { options, credential }: CandidateSettings) -> Self {
+        options.variables().into_iter().fold(credential, |all, (name, value)| all.with(name, value))
+    }
+}
+
+/// The options, and the files of this machine.
+impl Environment for CandidateSettings {
+    fn variable(&self, name: &str) -> Option<String> {
+        // The variables of credentials have other names.
+        match name.starts_with("TENURE_") {
+            true => {
+                let mut variables = self.options.variables().into_iter();
+                variables.find(|(known, _)| *known == name).map(|(_, value)| value)
+            }
+            false => self.credential.variable(name),
+        }
+    }
+
+    fn file(&self, path: &str) -> Result<Secret, Unreadable> {
+        self.credential.file(path)
+    }
+
+    fn options(&self) -> Option<&Options> {
+        Some(&self.options)
+    }
+
+    fn called(&self, setting: SettingId, _about: SettingId) -> String {
+        setting.field()
+    }
+}
