@@ -202,6 +202,7 @@ pub mod shared;
 #[cfg(target_os = "linux")]
 mod timer;
 #[cfg(any(test, feature = "test-util"))]
+#[allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails so")]
 pub mod virtual_time;
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use crate::settings::table::{ALLOW_HOST, ENV};
 #[cfg(unix)]
 use std::time::Duration;
 use tenure::engine::AllowList;
-#[cfg(unix)]
 
 impl Configuration {
     /// How long before the end of the leadership a command is told to end; none when it is as ever, or
