@@ -53,7 +53,7 @@ pub struct Program {
 /// Supervises a command, if this process was started for that; it does not return then.
 ///
 /// Call it as the first statement of the `main` of each program that runs commands in its turns
-/// ([`CommandHandler`](tenure::handler::CommandHandler)): the supervisor of a command is another process of the same program.
+/// (`tenure::handler::CommandHandler`): the supervisor of a command is another process of the same program.
 pub fn supervisor_main() {
     SUPERVISES.store(true, Ordering::Relaxed);
     let mut words = std::env::args_os().skip(1);

@@ -15,7 +15,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 const REQUEST: usize = 64 * 1024;
 
 /// Time of day, randomness and network of a component, for simulations and tests: with these and
-/// a [`Clock`](tenure::engine::Clock) of its own, a run can be repeated exactly.
+/// a [`Clock`](tenure_clock::Clock) of its own, a run can be repeated exactly.
 #[derive(Clone)]
 pub struct Surroundings {
     /// The time of day, as the time since 1970-01-01T00:00:00Z.
