@@ -24,15 +24,15 @@ pub(super) struct Contender {
     ordered: Option<(String, u64)>,
 }
 
-/// What a candidate shows there is seen by the member, and what the member wants of it comes there. The candidate is over
-/// when this is dropped, and all that it was [kept](Place::kept) for.
+/// The place where a candidate and its member meet: the member sees the candidate's reports, and the candidate gets its orders.
+/// The candidate is over when this is dropped, and all that it was [kept](Place::kept) for.
 pub struct Place {
     over: Arc<Over>,
     orders: mpsc::Receiver<Order>,
     leave: watch::Receiver<bool>,
 }
 
-/// What it showed.
+/// The state that a candidate showed.
 #[derive(Clone)]
 struct Seen {
     now: Arc<Mutex<Shown>>,
@@ -82,13 +82,13 @@ impl Contender {
         ordered.map(|(to, _)| to.clone()).or_else(|| shown.successor.clone())
     }
 
-    /// It has left, but a turn of it may still run.
+    /// The candidate has left, but a turn of it may still run.
     pub fn lingers(&self) -> bool {
         let shown = self.seen.now();
         shown.has_left && !shown.is_over
     }
 
-    /// It has left, and nothing of its turns runs any more.
+    /// The candidate has left, and nothing of its turns runs any more.
     pub fn is_over(&self) -> bool {
         self.seen.now().is_over
     }
@@ -146,7 +146,7 @@ impl Seen {
 }
 
 impl Place {
-    /// What is to be shown each report, with the instant that its durations are counted from.
+    /// Returns the function that takes each report, with the instant from which its durations count.
     pub fn shows(&self) -> impl Fn(&Report, Duration) + Send + Sync + use<> {
         let Over(seen) = &*self.over;
         let seen = seen.clone();

@@ -59,7 +59,7 @@ pub const MOST_SHARES: u32 = 100_000;
 pub struct Part {
     /// From 0.
     pub index: u32,
-    /// How many there are. When it changes, all work is stopped before any begins anew.
+    /// The number of shares. When it changes, all work is stopped before any begins anew.
     pub count: u32,
 }
 
@@ -127,7 +127,7 @@ impl Shares {
         })
     }
 
-    /// How much this process can do compared with the others: one of capacity 2 holds twice as many shares as one of
+    /// Sets the capacity of this process compared with the others: one of capacity 2 holds twice as many shares as one of
     /// capacity 1, which is the default. 0: none.
     #[must_use]
     pub fn capacity(mut self, capacity: u32) -> Self {
@@ -142,14 +142,14 @@ impl Shares {
         self
     }
 
-    /// How long a running turn may go on when its share is handed over, as of [`Runner::grace`].
+    /// Sets how long a running turn may go on when its share is handed over, as of [`Runner::grace`].
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
         self
     }
 
-    /// How long it may take to hand everything over when this process leaves; 20 s unless it is set. What it still
+    /// Sets how long this process may take to hand everything over when it leaves: 20 s by default. What it still
     /// holds then it releases, which takes up to the grace and 10 s more. Where Kubernetes kills after its usual 30 s, set
     /// 10 s, or a longer `terminationGracePeriodSeconds`.
     #[must_use]

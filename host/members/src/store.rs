@@ -14,7 +14,7 @@ pub struct SharesStore {
     member: String,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     /// For the member, or the leader.

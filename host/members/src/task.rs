@@ -22,31 +22,32 @@ use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep};
 
-/// What a share's candidates poll in: there are two at most.
+/// The poll period of a share's candidates, of which there are two at most.
 pub const POLL: Duration = Duration::from_millis(500);
 
-/// How long a process that leaves may take to hand its shares over.
+/// The default of the longest time in which a process that leaves hands its shares over.
 pub const LEAVE_WITHIN: Duration = Duration::from_secs(20);
 
-/// After a share's candidate could not begin.
+/// The pause after a share's candidate could not begin.
 pub const AGAIN: Duration = Duration::from_secs(30);
 
-/// The coordinating election waits so long for a plan without its leader, when that leaves.
+/// The longest wait of a coordinator that leaves for a plan without it.
 const PLAN_WITHIN: Duration = Duration::from_secs(3);
 
-/// Between two reads of the coordinating election, for work that waits for a coordinator.
+/// The interval between reads of the coordinating election, for work that waits for a coordinator.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// A member that could not coordinate leaves the coordination to the others for so long.
+/// The time for which a member that could not coordinate leaves that to the others.
 const OUT: Duration = Duration::from_secs(60);
 
-/// A sign that could not be taken back so long after the rest was given up stays: it is as if the member had died.
+/// The longest time after the rest in which a member deletes its sign of life. A sign that stays looks as if the member had
+/// died.
 const SIGN_WITHIN: Duration = Duration::from_secs(5);
 
-/// The same problem is told as often, while it lasts.
+/// The interval between reports of a problem that lasts.
 const REMINDER: Duration = Duration::from_secs(60);
 
-/// Who asked.
+/// The one that asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
     Member,
@@ -56,23 +57,23 @@ enum From {
 
 type Answered = (From, Ask, Told);
 
-/// What a process is among those that are there for shares.
+/// A process among the members for shares.
 #[derive(Clone, Debug)]
 pub struct Membership {
     /// Its sign of life.
     pub sign: Sign,
-    /// So many shares, unless the processes that are there have agreed on another number before.
+    /// The number of shares, unless the members have agreed on another number before.
     pub count: u32,
-    /// How long the holder of a share may take to give it up for another split: two leases, and the grace of its turn.
+    /// The longest time in which the holder of a share gives it up for another split: two leases, and the grace of its turn.
     pub patience: Duration,
-    /// How long it may take to hand everything over when it leaves.
+    /// The longest time in which it hands everything over when it leaves.
     pub leave_within: Duration,
 }
 
 /// A share's candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Which share.
+    /// The share.
     pub part: Part,
     of: Share,
 }
@@ -179,20 +180,20 @@ impl<H: Handler> Handler for OfShare<H> {
     }
 }
 
-/// What a candidate does at the place that it is given. It is over when the place is dropped.
+/// A running candidate. It is over when its [place](Place) is dropped.
 pub type Running = BoxFuture<'static, ()>;
 
-/// What begins the candidate of a share.
+/// Begins the candidate of a share.
 type Candidates<'a> = &'a (dyn Fn(Candidate, Place) -> Running + Send + Sync);
 
-/// Takes last wills for whoever outlives this process: the deletion of its sign, which can be of use for its `timeout`.
-/// None: the one before is void.
+/// Takes the last will of this process for one that outlives it: the deletion of its sign, which can be of use for its
+/// `timeout`. None: the will before it is void.
 pub type Wills = Box<dyn Fn(Option<Request>) + Send + Sync>;
 
-/// Who hears of problems.
+/// Takes events.
 type Events = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// What it does as the coordinator. Answers to one that was before it, in the same term too, are ignored.
+/// A member as the coordinator. Answers to a coordinator before it, also one of the same term, are ignored.
 struct Coordinates {
     term: u64,
     number: u64,

@@ -44,7 +44,7 @@ static SUPERVISES: AtomicBool = AtomicBool::new(false);
 pub struct Program {
     /// The file.
     pub file: PathBuf,
-    /// What it is called, for itself.
+    /// Its first argument: the name that it was called by.
     pub name: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
@@ -121,10 +121,10 @@ fn read_arguments(
     read().ok_or_else(|| io::Error::other("its arguments are not those of a supervisor"))
 }
 
-/// How often it is looked whether a group is gone whose last members are not this process's children.
+/// The interval between looks for a process group whose last members are not children of this process.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How often it is looked whether a command that waits for the terminal can be given it.
+/// The interval between attempts to give the terminal to a command that waits for it.
 const RETURN: Duration = Duration::from_millis(200);
 
 /// Supervises one run of `program`. One that is `attached` has the runner's standard input, and its terminal.

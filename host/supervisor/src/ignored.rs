@@ -1,15 +1,15 @@
-//! What a process was to ignore from its beginning on.
+//! The signals that a process ignores from its beginning on.
 
-/// Whether this process ignores the signal of that number, which one that has not caught it does when whoever started
-/// it did: `nohup`, or a shell that starts a job in the background of a script. None where the system does not tell:
-/// only Linux does without unsafe code.
+/// Returns true if this process ignores the signal of that number. A process that has not caught the signal ignores it if
+/// its parent did: `nohup`, or a shell that starts a job in the background of a script. None where the system does not
+/// tell: only Linux does without unsafe code.
 #[must_use]
 pub fn ignores(number: i32) -> Option<bool> {
     names(&std::fs::read_to_string("/proc/self/status").ok()?, number)
 }
 
-/// Whether the mask of ignored signals in a `/proc/PID/status` has that one, whose number is 1 for the lowest bit.
-/// None: there is no such mask.
+/// Returns true if the mask of ignored signals in a `/proc/PID/status` has that signal; number 1 is the lowest bit. None if
+/// there is no mask.
 fn names(status: &str, number: i32) -> Option<bool> {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
     let mask = u64::from_str_radix(mask.trim(), 16).ok()?;

@@ -22,8 +22,8 @@ use tokio::sync::{Notify, watch};
 /// Has the supervisor read the socket at once. A process that does not know it ignores it.
 pub(super) const BELL: Signal = Signal::URG;
 
-/// How often it is looked whether the supervisor is there. macOS does not tell of the end of a connection where nothing else
-/// is waited for.
+/// The interval between looks for the supervisor. macOS does not report the end of a connection to a poll that waits for
+/// nothing else.
 const LOOK: Option<Timespec> = match cfg!(target_os = "linux") {
     true => None,
     false => Some(Timespec { tv_sec: 0, tv_nsec: 200_000_000 }),
@@ -45,7 +45,7 @@ impl Supervised {
     ///
     /// # Errors
     ///
-    /// It has no supervisor, and why, for people.
+    /// The supervisor cannot be reached; the reason, for people.
     pub fn connect(word: &str) -> Result<Self, String> {
         let supervisor = word.parse().ok().filter(|id| *id > 0).and_then(Pid::from_raw);
         let supervisor = supervisor.ok_or("the supervisor gave no process id")?;
@@ -158,7 +158,7 @@ struct Waiting {
     end_orphans: bool,
     /// Told last.
     exit: Option<u8>,
-    /// Whose will the supervisor has, or is about to be told.
+    /// The candidates whose will the supervisor has or is about to get.
     holders: BTreeSet<usize>,
 }
 
@@ -362,7 +362,7 @@ mod tests {
         Role::Leading(Leadership { term: TERM, valid_for: Duration::ZERO })
     }
 
-    /// What the supervisor is told next of whom: the address in the will.
+    /// Returns the next will: its subject, and its URL.
     fn next(link: &Link) -> Option<(Subject, Option<String>)> {
         let (line, _) = link.waiting().next()?;
         match read(line.trim_end()) {

@@ -1,4 +1,4 @@
-//! What runners and supervisors tell each other.
+//! The messages between runners and supervisors.
 //!
 //! Instants are those of the clock that both read ([`tenure_clock::shared`]). They say when, not how much is left: a line that
 //! lay in the socket while the machine was suspended would give the work time that it does not have.
@@ -11,30 +11,30 @@ use std::time::Duration;
 use tenure_clock::shared::now;
 use tenure_core::Request;
 
-/// What the supervisor of a command tells.
+/// A report of a command's supervisor to the runner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Report {
     /// The command runs; this is the id of its process group.
     Started(i32),
-    /// It could not be started, for this reason.
+    /// The command could not be started, for this reason.
     NotStarted(String),
-    /// Nothing of it runs any more. The last report.
+    /// Nothing of the command runs any more. This is the last report.
     Gone(Gone),
 }
 
-/// How it came about that nothing runs any more.
+/// The end of a command and all that it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gone {
-    /// How the command itself ended; none when it was not started at all.
+    /// The end of the command itself; none if it was never started.
     pub ended: Option<Ended>,
-    /// Whether it was told to end, or killed, because its time was nearly over.
+    /// True if it was asked to end, or killed, because its time was nearly over.
     pub told: bool,
     /// True if that was the turn's own time.
     pub timed_out: bool,
 }
 
-/// What the runner tells the supervisor of a command. The end of the connection, however it comes about, means: kill.
+/// An order of the runner to a command's supervisor. The end of the connection, for whatever reason, is the order to kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -53,7 +53,7 @@ impl Order {
     }
 }
 
-/// What the runner tells its own supervisor, which answers each [`EndOrphans`](Self::EndOrphans) with its number. The
+/// A message of the runner to its own supervisor, which answers each [`EndOrphans`](Self::EndOrphans) with its number. The
 /// messages hold secrets, so they have no `Debug`.
 #[derive(Serialize, Deserialize)]
 pub(super) enum ToSupervisor {
@@ -80,7 +80,7 @@ pub struct Candidate {
     pub name: String,
 }
 
-/// What a last will is about. Wills are sent in this order: until the others have noticed that a sign is gone, the leases
+/// The subject of a last will. Wills are sent in this order: until the others have noticed that a sign is gone, the leases
 /// are long released.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Subject {

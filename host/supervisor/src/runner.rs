@@ -26,29 +26,28 @@ use tokio::select;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{sleep, timeout};
 
-/// How often it is looked whether all is gone whose end is not told.
+/// The interval between looks for processes whose end the system does not report.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How long the end of work is waited for that nobody has a last will for, and how long a runner may take until it
-/// listens to signals.
+/// The longest wait for the end of work without a last will, and for a runner that does not listen to signals yet.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long messages are left in the socket at most, and how many bytes of them: far less than it holds.
+/// The longest time that messages stay in the socket, and the most bytes of them: far less than it holds.
 const LATER: Duration = Duration::from_secs(20);
 const ROOM: usize = 16 * 1024;
 
-/// So many bytes are read before anything else is looked at.
+/// The most bytes that are read before anything else is done.
 const MOST: usize = 256 * 1024;
 
-/// How a runner ended, and what it left.
+/// The end of a runner, and the wills that it left.
 pub struct RunnerEnd {
-    /// How its process ended.
+    /// The end of its process.
     pub ended: Ended,
     /// True if the end of all its work was seen.
     pub is_work_over: bool,
     /// The exit code that it told.
     pub code: Option<u8>,
-    /// What it [began](super::Supervised::link) with; none if it did not come so far.
+    /// The text that it [began](super::Supervised::link) with; none if it ended before that.
     pub begun: Option<String>,
     /// The candidates that it still had, by number.
     pub candidates: BTreeMap<usize, Candidate>,
@@ -157,7 +156,7 @@ fn start(words: &[OsString], option: &str) -> io::Result<(StdUnixStream, Process
     Ok((socket, ProcessTree::start(&mut runner)?))
 }
 
-/// What the runner told.
+/// The messages of the runner so far.
 #[derive(Default)]
 struct Told {
     code: Option<u8>,
@@ -219,7 +218,7 @@ fn hand_on(number: i32, tree: &ProcessTree) {
 struct Held {
     /// In their order.
     numbers: Vec<i32>,
-    /// How long they are held at most.
+    /// The instant at which they are sent at the latest.
     until: Duration,
 }
 

@@ -13,15 +13,15 @@ use rustix::process::{Pid, Signal, test_kill_process_group};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use std::fs::File;
 
-/// What asks a process to end. One that is stopped hears it when it goes on.
+/// The signals that ask a process to end. A stopped process gets them when it goes on.
 const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
 
-/// What a terminal sends to all of a process group. A command without the terminal has it from the runner.
+/// The signals that a terminal sends to a whole process group. A command without the terminal gets them from the runner.
 const FROM_KEYBOARD: [Signal; 2] = [Signal::INT, Signal::QUIT];
 
 /// An attached command's place in the foreground of a terminal.
 pub(super) struct Foreground {
-    /// What it was given.
+    /// The terminal that it was given.
     terminal: Option<Terminal>,
     /// The signal that stopped it, unless it was told to go on since.
     stopped: Option<i32>,
@@ -47,7 +47,7 @@ impl Foreground {
         }
     }
 
-    /// Whether the command stands still until it has the terminal. Nothing tells when that can be given: a shell need
+    /// Returns true if the command is stopped until it has the terminal. Nothing tells when that can be given: a shell need
     /// not send SIGCONT to a job that comes into the foreground, if it does not know it as stopped.
     pub(super) fn is_wanted(&self) -> bool {
         self.was_stopped_by(&[Signal::TTIN, Signal::TTOU])

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::process::Command;
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
@@ -38,7 +38,7 @@ pub fn signal_name(number: i32) -> String {
 #[derive(Debug)]
 pub(super) struct ProcessTree {
     leader: Pid,
-    /// How the leader ended. Its number is not its own any more then, only its group's.
+    /// The end of the leader. From then on its id may be another process's; only the group keeps it.
     ended: Option<Ended>,
     /// Children of this process that were there before: whoever executed it had started them.
     strangers: Vec<Pid>,
@@ -65,7 +65,7 @@ impl ProcessTree {
         self.leader.as_raw_nonzero().get()
     }
 
-    /// How the process itself ended, if it has.
+    /// Returns the end of the process itself, if it has ended.
     pub(super) fn ended(&self) -> Option<Ended> {
         self.ended
     }
@@ -121,7 +121,7 @@ impl ProcessTree {
         }
     }
 
-    /// Whether nothing of it runs any more. What the process leaves behind when it ends is killed here.
+    /// Returns true if nothing of it runs any more. Kills what the process left behind when it ended.
     pub(super) fn is_gone(&mut self) -> bool {
         if self.ended.is_none() {
             // Looked at before it is reaped: until then the number of the group is nobody else's.
