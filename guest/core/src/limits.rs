@@ -49,7 +49,7 @@ pub const MAX_FAILURES: RangeInclusive<u32> = 0..=1000;
 pub const DEFAULT_MAX_FAILURES: u32 = 3;
 /// The number of failed turns that end a leadership where none is set, and the work lasts as long as the leadership.
 pub const DEFAULT_MAX_FAILURES_WHILE_LEADING: u32 = 1;
-/// The time for which a candidate whose work failed does not contend, at first. It never grows longer.
+/// The time for which a candidate whose work failed does not contend. It doubles with each failure, up to the longest.
 pub const COOL_DOWN: RangeInclusive<Duration> = seconds(1)..=seconds(3600);
 /// The first cool-down where none is set.
 pub const DEFAULT_COOL_DOWN: Duration = seconds(30);

@@ -1,4 +1,4 @@
-//! The settings as they are set, each with its type, and the variables that say the same.
+//! The settings as they are given, each with its type, and the variables with the same meaning.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -129,7 +129,7 @@ pub enum Orders {
 
 /// A value that a variable holds.
 pub(super) trait Value: Sized {
-    /// Reads it from a text without blanks around it.
+    /// Reads it from a text. None if the text is no such value.
     fn read(text: &str) -> Option<Self>;
 
     /// Returns the text from which it is read.

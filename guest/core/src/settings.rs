@@ -1,4 +1,4 @@
-//! What the environment says: the only way in which a candidate is configured.
+//! The settings of a candidate, judged: typed options become these, or complaints.
 
 mod account;
 mod agenda;
