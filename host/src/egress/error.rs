@@ -157,22 +157,24 @@ fn out_of_descriptors(error: Cause<'_>) -> Option<String> {
 }
 
 impl Error {
-    /// Explains an error that means too many open files; none for any other error. Only Unix has such a limit.
+    /// Explains an error that means too many open files; none for any other error.
+    #[cfg(unix)]
     pub fn too_many_files(error: &io::Error) -> Option<String> {
-        #[cfg(unix)]
-        let owner = match rustix::io::Errno::from_io_error(error) {
-            Some(rustix::io::Errno::MFILE) => "this process",
-            Some(rustix::io::Errno::NFILE) => "this machine",
+        use rustix::io::Errno;
+        let owner = match Errno::from_io_error(error) {
+            Some(Errno::MFILE) => "this process",
+            Some(Errno::NFILE) => "this machine",
             _ => return None,
-        };
-        #[cfg(not(unix))]
-        let owner = {
-            let _ = error;
-            return None;
         };
         Some(format!(
             "{owner} has too many open files; raise the limit (ulimit -n, or LimitNOFILE of systemd)"
         ))
+    }
+
+    /// Only Unix has such a limit.
+    #[cfg(not(unix))]
+    pub fn too_many_files(_: &io::Error) -> Option<String> {
+        None
     }
 }
 
