@@ -10,7 +10,6 @@ use super::settings::table::{
     ALLOW_HOST, COMMAND, EVERY, HANDLER, MEMORY_LIMIT, NO_WORK, TURN_TIMEOUT, WEBHOOK,
     WEBHOOK_CA_FILE, WEBHOOK_TIMEOUT, WHILE_LEADING,
 };
-#[cfg(unix)]
 use serde::Serialize;
 use std::env;
 use std::fmt;

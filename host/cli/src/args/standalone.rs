@@ -2,7 +2,6 @@
 
 use crate::configuration::listen_address;
 use clap::Args;
-#[cfg(unix)]
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
