@@ -15,9 +15,8 @@ use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
-use std::os::unix::net::UnixStream as StdUnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tenure_clock::shared::now;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -75,10 +74,12 @@ pub async fn supervise_runner(
     let mut bell = signal(SignalKind::from_raw(BELL.as_raw()))?;
     // Else nobody could tell whether its work is over.
     adopt_orphans()?;
-    let (socket, mut tree) = start(words, option)?;
-    // It does not block: nor does a runner that reads nothing.
+    let (socket, theirs) = pair(true)?;
+    // Neither this process nor a runner that reads nothing blocks on it.
     let answers = socket.try_clone()?;
     let mut messages = BufReader::new(UnixStream::from_std(socket)?).lines();
+    // Last of all: after an error the caller runs the elections itself, and must be the only one that does.
+    let mut tree = start(words, option, theirs)?;
     let mut told = Told::default();
     let (mut open, mut give_up) = (true, None);
     let mut held = Held::default();
@@ -145,15 +146,13 @@ pub async fn supervise_runner(
     Ok(RunnerEnd { ended, is_work_over, code, begun, candidates, split, wills })
 }
 
-/// Starts the runner. Once it has returned, nobody but the runner has the runner's end of the socket.
-fn start(words: &[OsString], option: &str) -> io::Result<(StdUnixStream, ProcessTree)> {
-    let (socket, theirs) = pair(true)?;
+/// Starts the runner with its end of the socket. Afterwards nobody else has that end.
+fn start(words: &[OsString], option: &str, theirs: Stdio) -> io::Result<ProcessTree> {
     let word = |place, default| words.get(place).map_or(OsStr::new(default), OsString::as_os_str);
     let mut runner = Command::new(this_program()?);
     runner.arg0(word(0, "tenure")).arg(word(1, "run"));
     runner.arg(format!("{option}{}", std::process::id())).args(words.iter().skip(2));
-    runner.stdin(theirs);
-    Ok((socket, ProcessTree::start(&mut runner)?))
+    ProcessTree::start(runner.stdin(theirs))
 }
 
 /// The messages of the runner so far.
