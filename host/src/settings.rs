@@ -158,26 +158,26 @@ impl Settings {
         }
     }
 
-    /// The [name](Self::name) of a candidate that is given none: that of the machine and the process.
+    /// Returns the name of this machine, if it has one that is text.
+    #[cfg(unix)]
+    #[must_use]
+    pub fn machine_name() -> Option<String> {
+        rustix::system::uname().nodename().to_str().ok().map(str::to_owned)
+    }
+
+    /// Returns the name of this machine, if the environment has it.
+    #[cfg(not(unix))]
+    #[must_use]
+    pub fn machine_name() -> Option<String> {
+        std::env::var("COMPUTERNAME").ok()
+    }
+
+    /// Returns the [name](Self::name) of a candidate that is given none: that of the machine and the process.
     #[must_use]
     pub fn default_name() -> String {
-        let machine = machine_name().unwrap_or_else(|| "candidate".to_owned());
+        let machine = Self::machine_name().unwrap_or_else(|| "candidate".to_owned());
         format!("{machine}-{}", std::process::id())
     }
-}
-
-/// The name of this machine, if it has one that is text.
-#[cfg(unix)]
-#[must_use]
-pub(crate) fn machine_name() -> Option<String> {
-    rustix::system::uname().nodename().to_str().ok().map(str::to_owned)
-}
-
-/// The name of this machine, if it has one that is text.
-#[cfg(not(unix))]
-#[must_use]
-pub(crate) fn machine_name() -> Option<String> {
-    std::env::var("COMPUTERNAME").ok()
 }
 
 impl Credential {

@@ -50,18 +50,6 @@ fn plain(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
-/// Returns the name of this machine, if it is UTF-8.
-#[cfg(unix)]
-pub(super) fn machine_name() -> Option<String> {
-    rustix::system::uname().nodename().to_str().ok().map(str::to_owned)
-}
-
-/// Returns the name of this machine, if the environment has it.
-#[cfg(not(unix))]
-pub(super) fn machine_name() -> Option<String> {
-    std::env::var("COMPUTERNAME").ok()
-}
-
 /// Answers only those who ask by one of these names.
 pub(super) fn only_by(hosts: Hosts, all: Router) -> Router {
     all.layer(from_fn_with_state(hosts, check))

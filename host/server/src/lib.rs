@@ -76,6 +76,7 @@ pub use watch::client::Watcher;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tenure::settings::Settings;
 use tenure_clock::Clock;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -125,7 +126,7 @@ impl Server {
         let page = page::router(move || roster.sources());
         let app = pages::with_refusals(pages.merge(page));
         let address = listener.local_addr()?;
-        hosts::machine_name().iter().for_each(|name| hosts.add(name));
+        Settings::machine_name().iter().for_each(|name| hosts.add(name));
         let app = hosts::only_by(hosts, app);
         let task = tokio::spawn(accept::accept(listener, app, accept::Limits::default()));
         Ok(Self { address, task })

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use tenure::Authorities;
-use tenure::engine::Clients;
-use tenure::engine::{Election, Variables};
+use tenure::engine::{Clients, Election, Variables};
 use tenure_clock::{BootClock, Clock};
 use tenure_core::{Event, LeaseState, Report, Request, Role, variable};
 use tenure_members::SharesStore;
